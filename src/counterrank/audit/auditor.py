@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank.audit import copies, items, propensities, rewards, rows, scores, weights
-from counterrank.audit.findings import Audit, Check, Lent, Subject, Tallies, Tally
+from counterrank.audit.findings import Audit, Check, Subject, Tallies, Tally
 from counterrank.data.columns import column_of, segmentation
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source
@@ -20,6 +20,7 @@ from counterrank.errors import (
     PolicyError,
     PropensityError,
 )
+from counterrank.estimators import View
 from counterrank.findings import FAILED, PASSED, SKIPPED, Finding
 from counterrank.io import (
     LogLike,
@@ -79,7 +80,7 @@ class Auditor:
     def partial(
         self,
         batch: RankingLog,
-        lent: Mapping[str, Lent] | None = None,
+        lent: Mapping[str, View] | None = None,
         pages: NDArray[np.uint64] | None = None,
     ) -> Tallies:
         """Return the counts of a batch; `lent` and `pages` are what a pass has already formed of it."""

@@ -184,8 +184,8 @@ def _judge_duplicates(tally: Tally, subject: Subject) -> list[Finding]:
         FAILED if most > 0.05 else WARNED,
         f"{in_percent(most)} of rankings equal another one{but}, far more than the logger's "
         "probabilities allow",
-        cause="rows were delivered twice or multiplied by a join, under new ids",
-        remedy="drop repeated rows: they make intervals too short",
+        "rows were delivered twice or multiplied by a join, under new ids",
+        "drop repeated rows: they make intervals too short",
     )
 
 
@@ -214,9 +214,9 @@ def _same_ids(tally: Tally) -> list[Finding]:
     return DUPLICATES.finds(
         FAILED if share > 0.05 else WARNED,
         f"{in_percent(share)} of rankings equal an earlier one, context and all",
-        examples,
         "events delivered twice, or a join that multiplied rows",
         "drop repeated rows: they make intervals too short",
+        examples=examples,
     )
 
 

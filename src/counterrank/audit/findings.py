@@ -3,13 +3,14 @@
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints, Summed
 from counterrank.data.log import Propensity, RankingLog
+from counterrank.estimators import View
 from counterrank.estimators.weights.ratios import Ratios, ratios_of
 from counterrank.findings import (
     AUDIT,
@@ -50,22 +51,6 @@ Name = TypeVar("Name")
 Value = TypeVar("Value")
 
 
-class Lent(Protocol):
-    """What a pass has formed of a batch and a target, which the checks need not form again."""
-
-    @property
-    def batch(self) -> RankingLog:
-        """The rows."""
-
-    @property
-    def ratios(self) -> Ratios:
-        """Their ratios."""
-
-    @property
-    def position_sums(self) -> Floats | None:
-        """Sums of w and w^2 by position (2, K) of the lightest weights, padding as ones, if known."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PageCounts:
     """Rewarded items of each page (n,), and what follows from them."""
@@ -92,7 +77,7 @@ class Subject:
     #: How context columns fall into groups (`weights.ContextCut`).
     cuts: Sequence[Any] = field(default=())
     #: What a pass has formed of the batch and lends, by target.
-    lent: Mapping[str, Lent] = field(default_factory=dict)
+    lent: Mapping[str, View] = field(default_factory=dict)
     #: Hashes of what each row of the batch showed and earned, where they are known.
     pages: NDArray[np.uint64] | None = None
     #: What was formed of the batches at hand, where checks take turns on the same ones, by their ids.
@@ -326,6 +311,13 @@ def whole(values: Floats) -> Bools:
     return found
 
 
+def finding(
+    code: str, status: Outcome, text: str, cause: str = "", remedy: str = "", **more: Any
+) -> Finding:
+    """Return a finding with one cause and one remedy, as the audit has them; `more` are its other fields."""
+    return Finding(code, status, text, (remedy,) if remedy else (), cause=cause, **more)
+
+
 #: Example rows kept for each disease.
 KEPT = 3
 
@@ -383,27 +375,13 @@ class Check:
     #: What it speaks of: the "log", its "propensities" or "weights".
     about: str = "log"
 
-    def finds(
-        self, status: Outcome, found: str, examples: Sequence[Example] = (), cause: str = "",
-        remedy: str = "", *, fatal: bool = False,
-    ) -> list[Finding]:  # fmt: skip
-        """Return the one finding of this check."""
-        remedies = (remedy,) if remedy else ()
-        return [
-            Finding(
-                self.name,
-                status,
-                found,
-                remedies,
-                cause=cause,
-                examples=tuple(examples),
-                fatal=fatal,
-            )  # fmt: skip
-        ]
+    def finds(self, status: Outcome, text: str, *advice: str, **more: Any) -> list[Finding]:
+        """Return the one finding of this check; `advice` are the cause and the remedy."""
+        return [finding(self.name, status, text, *advice, **more)]
 
-    def passed(self, found: str) -> list[Finding]:
+    def passed(self, text: str) -> list[Finding]:
         """Return that nothing is wrong."""
-        return self.finds(PASSED, found)
+        return self.finds(PASSED, text)
 
     def skipped(self, why: str) -> list[Finding]:
         """Return that this log gives no occasion for the check."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
-from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, whole
+from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, finding, whole
 from counterrank.audit.scores import shown_scores
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, WARNED, Finding
@@ -144,14 +144,14 @@ def _categories(
     chance = CHANCE / (len(known) * kinds)
     for place in outlier(logs, 2.25 / expected[known], APART, ALIKE, chance):
         off = float(logs[place] - np.median(np.delete(logs, place)))
-        yield Finding(
+        yield finding(
             KIND,
             WARNED,
             f"items of {name.removeprefix('kind ')} {labels[known[place]]} have {in_percent(math.exp(off), 0)} of the "
             "rewards of others at their positions and scores",
-            ("check how rewards of these items are tracked; if they are right, ignore this",),
-            cause="rewards of a part of the catalogue were not joined, or are counted otherwise",
-        )  # fmt: skip
+            "rewards of a part of the catalogue were not joined, or are counted otherwise",
+            "check how rewards of these items are tracked; if they are right, ignore this",
+        )
 
 
 def outlier(logs: Floats, variance: Floats, apart: float, alike: float, chance: float) -> list[int]:
@@ -182,14 +182,14 @@ def _without_any(expected: Floats, rewarded: Floats) -> Iterator[Finding]:
     material = lost >= max(EXPECTED_OF_ITEMS, 0.1 * expected[tested].sum())
     # Two items that nobody wants may be shown often.
     if material and none.sum() > EXCESS * max(few.sum(), 0.5):
-        yield Finding(
+        yield finding(
             ITEM,
             FAILED,
             f"{int(none.sum()):,} of {int(tested.sum()):,} items that are shown often have no reward at all, "
             f"only {int(few.sum()):,} have one to three",
-            ("check the join of rewards with rankings; leave out what was not joined",),
-            cause="items are called differently where rewards come from, or part of the catalogue was not joined",
-        )  # fmt: skip
+            "items are called differently where rewards come from, or part of the catalogue was not joined",
+            "check the join of rewards with rankings; leave out what was not joined",
+        )
 
 
 def _popular(items: Floats, factor: Floats) -> Iterator[Finding]:
@@ -206,14 +206,14 @@ def _popular(items: Floats, factor: Floats) -> Iterator[Finding]:
         (top, error), (after, other) = rates
         p = two_sided(top - after, math.hypot(error, other))
         if top - after < math.log(FEWER) and p * len(sizes) <= CHANCE * 10:
-            yield Finding(
+            yield finding(
                 POPULAR,
                 WARNED,
                 f"the {size} items that are shown most have {in_percent(math.exp(top - after), 0)} of the rewards of "
                 "the items after them",
-                ("check how rewards of the most popular items are counted",),
-                cause="rewards of popular items were cut, thinned or deduplicated",
-            )  # fmt: skip
+                "rewards of popular items were cut, thinned or deduplicated",
+                "check how rewards of the most popular items are counted",
+            )
             return
 
 
@@ -234,14 +234,14 @@ def _counted_twice(tally: Tally) -> Iterator[Finding]:
     share = ones.sum() / max(positive[~suspects].sum(), 1.0)
     surely = suspects & (positive * math.log(max(1 - share, 1e-3)) < math.log(NONE_IS_ONE))
     if positive[surely].sum() >= SEVERAL:
-        yield Finding(
+        yield finding(
             TWICE,
             FAILED,
             f"all {positive[surely].sum():,.0f} rewards of {int(surely.sum()):,} items are even, and "
             "those of others are mostly 1",
-            ("count each reward of these items once",),
-            cause="events of some items are delivered twice",
-        )  # fmt: skip
+            "events of some items are delivered twice",
+            "count each reward of these items once",
+        )
 
 
 #: Amounts by item bin and eighth of a decade, from 1e-4 to 1e8.
@@ -310,14 +310,14 @@ def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:
     if items_of[-1] >= max(4, 3 * others) or (
         items_of[-1] >= 4 and times[-1] > 5 * times[:-1].max(initial=1)
     ):
-        yield Finding(
+        yield finding(
             CAPPED,
             WARNED,
             f"{in_percent(float(at_top.mean()))} of the amounts are exactly {top:g}, the largest, of "
             f"{int(items_of[-1]):,} different items",
-            ("use the amounts as they were, or name a metric that is meant to be capped",),
-            cause="amounts were capped; a policy that sells dearer things looks worse than it is",
-        )  # fmt: skip
+            "amounts were capped; a policy that sells dearer things looks worse than it is",
+            "use the amounts as they were, or name a metric that is meant to be capped",
+        )
 
 
 def _two_units(amount: Floats, item: Ints) -> Iterator[Finding]:
@@ -378,12 +378,12 @@ def _off_by_decades(amount: Floats, feature: Floats) -> int:
 
 
 def _other_units(text: str, code: str = UNITS) -> Finding:
-    return Finding(
+    return finding(
         code,
         FAILED,
         text,
-        ("bring all amounts to one unit",),
-        cause="cents in some rows and whole units in others, or two currencies",
+        "cents in some rows and whole units in others, or two currencies",
+        "bring all amounts to one unit",
     )
 
 

@@ -14,6 +14,7 @@ from counterrank.audit.findings import (
     Tally,
     complete,
     examples_at,
+    finding,
     listed,
 )
 from counterrank.data.log import LOGGING, Propensity, RankingLog
@@ -73,13 +74,13 @@ def _judge_targets(tally: Tally, subject: Subject) -> list[Finding]:
     for name, (zeros, cells, differ) in tally.sums.items():
         if zeros > 0.5 * cells:
             found.append(
-                Finding(
-                    "probabilities",
-                    WARNED,
-                    f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0",
-                    ("check the join; a deterministic target keeps only the rows that show its own items",),
-                    cause="the target was joined to other rankings, or is (nearly) deterministic",
-                )
+                finding(
+"probabilities",
+WARNED,
+f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0",
+"the target was joined to other rankings, or is (nearly) deterministic",
+"check the join; a deterministic target keeps only the rows that show its own items",
+)
             )  # fmt: skip
         if differ:
             found += TARGETS.passed(f"'{name}' differs from the logging policy")
@@ -87,9 +88,8 @@ def _judge_targets(tally: Tally, subject: Subject) -> list[Finding]:
             found += TARGETS.finds(
                 WARNED,
                 f"'{name}' is the logging policy itself, number by number",
-                cause="the logger's own column was named as the target, or the new policy "
-                "was not scored",
-                remedy="name the column with the new policy's probabilities",
+                "the logger's own column was named as the target, or the new policy was not scored",
+                "name the column with the new policy's probabilities",
             )
     return found or TARGETS.skipped("no target given as numbers")
 
@@ -132,8 +132,8 @@ def _judge_rounding(tally: Tally, subject: Subject) -> list[Finding]:
         status,
         f"all propensities are multiples of {10.0 ** -int(digits[0]):g}; the smallest, "
         f"{lowest:g}, may be off by {in_percent(error, 0)}",
-        cause="" if status == PASSED else "probabilities were rounded when they were written",
-        remedy="" if status == PASSED else "log full precision: weights divide by these numbers",
+        "" if status == PASSED else "probabilities were rounded when they were written",
+        "" if status == PASSED else "log full precision: weights divide by these numbers",
     )
 
 
@@ -163,8 +163,8 @@ def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
         return EXPLORATION.finds(
             FAILED,
             "every propensity is 1",
-            cause="the logging policy is deterministic, or the column holds no propensities",
-            remedy="no other policy can be evaluated from it; log the probabilities of a "
+            "the logging policy is deterministic, or the column holds no propensities",
+            "no other policy can be evaluated from it; log the probabilities of a "
             "policy that explores, "
             "estimate them if the same context saw different lists, or run an A/B test",
         )
@@ -176,8 +176,8 @@ def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
         return EXPLORATION.finds(
             WARNED,
             f"every propensity at position {listed(list(fixed))} is 1",
-            cause="the logger does not explore there",
-            remedy="the target must show the same items there; explore these positions too",
+            "the logger does not explore there",
+            "the target must show the same items there; explore these positions too",
         )
     return EXPLORATION.passed(
         f"{in_percent(1 - one.sum() / cells.sum())} of shown items were a random choice"
@@ -279,18 +279,18 @@ def _judge_meaning(tally: Tally, subject: Subject) -> list[Finding]:
         return MEANING.finds(
             FAILED,
             "each ranking has the same number at all positions",
-            tally.examples.get("same", ()),
             "the whole ranking's probability was repeated at each position",
             f"read it with {say('--propensity-kind', 'joint')}",
+            examples=tally.examples.get("same", ()),
         )
     if tally.count("falling") == full and subject.first.K >= 3 and subject.kind != "position":
         return MEANING.finds(
             WARNED,
             "propensities fall from position to position in every ranking",
-            tally.examples.get("same", ()),
             "cumulative products P(a_1..a_k) were logged instead of factors",
             "divide each number by the one before it and read them with "
             + say("--propensity-kind", "prefix"),
+            examples=tally.examples.get("same", ()),
         )
     return MEANING.passed(f"numbers vary by position as '{subject.kind}' propensities do")
 
@@ -374,11 +374,20 @@ def _judge_distributions(tally: Tally, subject: Subject) -> list[Finding]:
         if not wrong:
             text = "all shown items have a chance in 'propensity_dist'"
             text = f"'{name}' agrees with '{name}_dist'" if name else text
-            found.append(Finding(code, PASSED, text))
+            found.append(finding(code, PASSED, text))
             continue
         text = text.format(count=wrong, share=in_percent(wrong / cells), name=name)
         examples = tally.examples[key]
-        found.append(Finding(code, FAILED, text, (remedy,), cause=cause, examples=examples))
+        found.append(
+            finding(
+                code,
+                FAILED,
+                text,
+                cause,
+                remedy,
+                examples=examples,
+            )
+        )
     return found
 
 
@@ -453,8 +462,8 @@ def _judge_calibration(tally: Tally, subject: Subject) -> list[Finding]:
         f"item {label} stands at position {k + 1} {seen[k, a]:,.0f} times, where "
         f"{expected[k, a]:,.0f} are "
         f"expected (z = {z[k, a]:.1f}); positions affected: {listed(positions)}",
-        cause="the logged distribution is not the one that was drawn from",
-        remedy="log the probabilities after all filters, boosts and deduplication, at the "
+        "the logged distribution is not the one that was drawn from",
+        "log the probabilities after all filters, boosts and deduplication, at the "
         "moment of the draw",
     )
 
@@ -507,11 +516,11 @@ def _judge_replacement(tally: Tally, subject: Subject) -> list[Finding]:
             FAILED,
             "no ranking repeats an item, where independent positions would give about "
             f"{expected:,.0f} repeats",
-            tally.examples.get("any", ()),
             "items were drawn without replacement, so positions are not independent",
             "if the numbers are P(a_k | items above), use "
             f"{say('--propensity-kind', 'prefix')}; if they are marginals, use "
             + say("--propensity-kind", "position"),
+            examples=tally.examples.get("any", ()),
         )
     # How many do was counted as far as the first: a number would depend on the batches.
     shown = "some" if repeats else f"none of {n:,}"

@@ -22,6 +22,7 @@ from counterrank.audit.findings import (
     Tally,
     complete,
     design_effect,
+    finding,
     listed,
     neighbours,
     stretch_names,
@@ -235,15 +236,15 @@ def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
     for which, shift, what, cause in cases:
         at = np.flatnonzero(which) + shift
         if len(at):
-            yield Finding(
+            yield finding(
                 POSITION,
                 FAILED,
                 f"position {listed((at + 1).tolist())} has {what} ({int(hits[at[0]]):,} in {int(shown[at[0]]):,}), "
                 f"others have {int(hits.sum() - hits[at].sum()):,}",
-                ("check how positions are counted, from 0 or from 1, on both sides of the join; leave out "
-                 "positions whose rewards are not known",),
-                cause=f"rewards of {cause}",
-            )  # fmt: skip
+                f"rewards of {cause}",
+                "check how positions are counted, from 0 or from 1, on both sides of the join; leave out "
+                "positions whose rewards are not known",
+            )
             return
 
 
@@ -279,14 +280,14 @@ def _thinned(counts: Floats, rates: Floats, beside: Floats) -> Iterator[Finding]
     # Many pages with exactly one reward lower the first by twice what they raise the second.
     lost = first < math.log(FEWER) and math.log(0.8) < second < -first / 4
     if lost and second - first >= THINNED_AT * error:
-        yield Finding(
+        yield finding(
             THINNED,
             FAILED,
             f"pages without a reward are about {100 * math.exp(first):.0f} % of the number expected from those "
             "with one, two and three",
-            ("log all pages, or say how many were kept with a weight for each row",),
-            cause="pages without rewards were thinned or lost on their way into the log",
-        )  # fmt: skip
+            "pages without rewards were thinned or lost on their way into the log",
+            "log all pages, or say how many were kept with a weight for each row",
+        )
 
 
 def _counted_twice(
@@ -386,14 +387,14 @@ def _times(ratio: float) -> str:
 
 
 def _lost(code: str, text: str, where: str, *, fails: bool, alternatives: str = "") -> Finding:
-    return Finding(
+    return finding(
         code,
         FAILED if fails else WARNED,
         text,
-        (f"check the join and the tracking of rewards there, or leave these rows out{option(where)}{alternatives}",),
-        cause="rewards of these rows were not tracked or not joined, or are counted otherwise",
+        "rewards of these rows were not tracked or not joined, or are counted otherwise",
+        f"check the join and the tracking of rewards there, or leave these rows out{option(where)}{alternatives}",
         where=where,
-    )  # fmt: skip
+    )
 
 
 #: Standard errors of the part that another page explains (1e-4 on one side), and the least part that
@@ -538,31 +539,30 @@ def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
         if other > ALL_BEYOND and own < other / 3:
             part, z = 1.0, float(other)
         if pairs >= PAIRS and z > BEYOND and part > LEAST:
-            slot = name.startswith("item ")
-            return [
-                Finding(
-                    NEIGHBOUR if slot else PAGE,
-                    FAILED,
-                    f"about {in_percent(min(part, 1.0), 0)} of the rewards depend on the {name} "
-                    f"(z = {z:.1f}), not on the {'item' if slot else 'page'} at which they are recorded",
-                    ("check how positions are counted, from 0 or from 1, on both sides of the join",)
-                    if slot
-                    else ("join rewards by the id of the request, not by the user, the time or the row",),
-                    cause="rewards are recorded one position too high or too low"
-                    if slot
-                    else "clicks were joined to another request of the same user, or are some rows off",
-                )
-            ]  # fmt: skip
+            at, code, cause, remedy = _MISPLACED[name.startswith("item ")]
+            text = (
+                f"about {in_percent(min(part, 1.0), 0)} of the rewards depend on the {name} "
+                f"(z = {z:.1f}), not on the {at} at which they are recorded"
+            )
+            return [finding(code, FAILED, text, cause, remedy)]
     if tally.sums["positions"][1].sum() >= REWARDS and not any(_explanations(tally)):
         return OTHER_PAGE.finds(
             WARNED,
             "rewards depend on nothing in the log: not on items, scores, visitors or the context",
-            cause="rewards are recorded in the wrong rows, or are random",
-            remedy="join rewards by the id of the request",
+            "rewards are recorded in the wrong rows, or are random",
+            "join rewards by the id of the request",
         )
     return OTHER_PAGE.passed("rewards fit the page they are recorded at")
 
 
+#: What rewards stand at that depend on another page, or on another item of their page: its name, the code of
+#: the finding, the cause and the remedy.
+_MISPLACED = (
+    ("page", PAGE, "clicks were joined to another request of the same user, or are some rows off",
+     "join rewards by the id of the request, not by the user, the time or the row"),
+    ("item", NEIGHBOUR, "rewards are recorded one position too high or too low",
+     "check how positions are counted, from 0 or from 1, on both sides of the join"),
+)  # fmt: skip
 #: Rewards go with the page they stand at, not with the visitor's page before or after it or another row.
 #:
 #: Item effects are estimated on one half of the visitors and used on the other. A reward, less the

@@ -105,8 +105,8 @@ def _judge_drift(tally: Tally, subject: Subject) -> list[Finding]:
     return DRIFT.finds(
         WARNED,
         f"{text}, more than chance allows (p = {p:.1g})",
-        cause="seasons, campaigns, a tracking outage, or a change of policy",
-        remedy="evaluate a period that is like the one to come; segment by day",
+        "seasons, campaigns, a tracking outage, or a change of policy",
+        "evaluate a period that is like the one to come; segment by day",
     )
 
 
@@ -155,8 +155,8 @@ def _judge_rewards(tally: Tally, subject: Subject) -> list[Finding]:
         return REWARDS.finds(
             FAILED,
             f"every reward is {high:g}",
-            cause="the join with the outcomes failed, or a constant column was read",
-            remedy="check the reward column and its join",
+            "the join with the outcomes failed, or a constant column was read",
+            "check the reward column and its join",
         )
     n = float(tally.sums["total"][1])
     share = float(tally.peaks["row"][0]) / total if total > 0 else 0.0
@@ -165,9 +165,9 @@ def _judge_rewards(tally: Tally, subject: Subject) -> list[Finding]:
         return REWARDS.finds(
             WARNED,
             f"one ranking has {in_percent(share, 0)} of all reward",
-            example,
             "an outlier, a test order, or another unit of money",
             "cap rewards at a sensible value, or check that row",
+            examples=example,
         )
     negative = tally.count("negative")
     # All that is neither 0 nor 1 is -1: a code, not a loss.
@@ -175,8 +175,8 @@ def _judge_rewards(tally: Tally, subject: Subject) -> list[Finding]:
         return REWARDS.finds(
             WARNED,
             f"{negative:,} rewards are -1 among zeros and ones",
-            cause="-1 codes a missing outcome",
-            remedy="drop those rankings, or set the reward to what it means",
+            "-1 codes a missing outcome",
+            "drop those rankings, or set the reward to what it means",
         )
     zeros, filled = (
         part[0] / max(part[1], 1) for part in (tally.sums["zeros"], tally.sums["filled"])
@@ -186,8 +186,8 @@ def _judge_rewards(tally: Tally, subject: Subject) -> list[Finding]:
             WARNED,
             f"{in_percent(filled)} of the rewards are missing and were read as 0, but {in_percent(zeros - filled)} "
             "are zeros of their own: so missing means something else",
-            cause="outcomes of a part of the rows were not tracked or not joined",
-            remedy="leave rows without outcomes out; read missing rewards as 0 only where none means 0",
+            "outcomes of a part of the rows were not tracked or not joined",
+            "leave rows without outcomes out; read missing rewards as 0 only where none means 0",
         )
     empty = [int(k) + 1 for k in np.flatnonzero(tally.sums["nonzero"] == 0)]
     text = f"rewards lie between {-low:.4g} and {high:.4g}"
@@ -215,8 +215,8 @@ def _judge_units(tally: Tally, subject: Subject) -> list[Finding]:
         return UNITS.finds(
             WARNED,
             f"one of {used:,} groups of units has {in_percent(share, 0)} of the rankings",
-            cause="few users, a robot, or a default id for unknown users",
-            remedy="drop robots and default ids; with few units intervals are only rough",
+            "few users, a robot, or a default id for unknown users",
+            "drop robots and default ids; with few units intervals are only rough",
         )
     return UNITS.passed("no unit has a large share of the rankings")
 
@@ -248,8 +248,8 @@ def _judge_context(tally: Tally, subject: Subject) -> list[Finding]:
     return CONTEXT.finds(
         WARNED,
         f"values of the context are missing: {listed(holes, most=5)} of {rows:,} rankings",
-        cause="a join that found nothing, or a field that is not always known",
-        remedy="reward models read a missing number as the column's mean and a missing category "
+        "a join that found nothing, or a field that is not always known",
+        "reward models read a missing number as the column's mean and a missing category "
         "as its first; if that is wrong, add a column that says whether it was known, or leave "
         f"the column out: {say('--context', 'COLUMNS')}",
     )
@@ -292,8 +292,8 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
             FAILED,
             f"{in_percent(share, 0)} of the rankings have one of {count:,} contexts that recur again "
             "and again, while most contexts do not",
-            cause="robots, or users who come often and whose rows belong together",
-            remedy="drop robots; name the user or session with " + say("--columns", "unit=COLUMN"),
+            "robots, or users who come often and whose rows belong together",
+            "drop robots; name the user or session with " + say("--columns", "unit=COLUMN"),
         )
     rewarded = tally.sums["rewarded"]
     n, K = float(rewarded.sum()), len(rewarded) - 1
@@ -308,8 +308,8 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
             FAILED,
             f"{in_percent(rewarded[K] / n)} of rankings are rewarded at every position, but only "
             f"{in_percent(rewarded[K - 1] / n)} at all but one, and {typical:.2g} of {K} is usual",
-            cause="robots that click on everything, or a page view counted as a click on each item",
-            remedy="drop these rankings, or correct the rewards",
+            "robots that click on everything, or a page view counted as a click on each item",
+            "drop these rankings, or correct the rewards",
         )
     every, nearly = tally.sums.get("greedy", np.zeros(2))
     # People who click on nearly everything are more than those who click on everything, on all pages.
@@ -318,8 +318,8 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
             FAILED,
             f"{int(every):,} units are rewarded at every position of all their pages (three or more), and "
             f"only {int(nearly):,} at most positions",
-            cause="robots that click on everything",
-            remedy="drop the rows of these units",
+            "robots that click on everything",
+            "drop the rows of these units",
         )
     return found or ROBOTS.passed("no context and no pattern of rewards looks like a robot's")
 
@@ -358,8 +358,8 @@ def _judge_logged(tally: Tally, subject: Subject) -> list[Finding]:
         return LOGGED.finds(
             WARNED,
             "the log has no propensities; they were estimated",
-            cause="they were not logged, or not joined",
-            remedy="log the probability of each shown item when it is shown",
+            "they were not logged, or not joined",
+            "log the probability of each shown item when it is shown",
         )
     if not subject.without_propensities:
         return LOGGED.passed("the log has propensities of the logging policy")
@@ -383,7 +383,12 @@ def _judge_logged(tally: Tally, subject: Subject) -> list[Finding]:
                 f"few lists recur often: {say('--estimate-propensity', 'by-list:COLUMNS')} takes "
                 "their frequencies by context"
             )
-    return LOGGED.finds(FAILED, found, cause="they were not logged, or not joined", remedy=remedy)
+    return LOGGED.finds(
+        FAILED,
+        found,
+        "they were not logged, or not joined",
+        remedy,
+    )
 
 
 #: The log has propensities.
@@ -455,9 +460,9 @@ def _judge_user_column(tally: Tally, subject: Subject) -> list[Finding]:
     return USER_COLUMN.finds(
         WARNED,
         f"rows {whose}, but '{name}' looks like a user: {values:,.0f} values in {rows:,.0f} rows{known}",
-        cause="rows of one user are alike; taken as independent they make intervals too short",
-        remedy=f"name the user: {say('--columns', f'unit={name}', f'unit={name!r}')}",
-    )  # fmt: skip
+        "rows of one user are alike; taken as independent they make intervals too short",
+        f"name the user: {say('--columns', f'unit={name}', f'unit={name!r}')}",
+    )
 
 
 #: Rows of one user are known to belong together.

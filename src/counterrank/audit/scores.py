@@ -19,6 +19,7 @@ from counterrank.audit.findings import (
     by_label,
     examples_at,
     families,
+    finding,
     listed,
     sums_by,
 )
@@ -112,8 +113,8 @@ def _positions(tally: Tally, subject: Subject) -> list[Finding]:
     return SCORES.finds(
         FAILED,
         "the logger looks sharper at some positions than at others, as no Plackett-Luce policy does",
-        cause="candidates that were not shown are missing, or the policy is of another kind",
-        remedy="log every candidate of a request, with the scores that were really ranked by",
+        "candidates that were not shown are missing, or the policy is of another kind",
+        "log every candidate of a request, with the scores that were really ranked by",
     )
 
 
@@ -124,18 +125,18 @@ def _outside(tally: Tally) -> list[Finding]:
         found += SCORES.finds(
             FAILED,
             f"{outside:,} of {rows:,} rankings show items that were none of their candidates",
-            tally.examples["outside"],
             "the item came from elsewhere (a pinned item, an ad, a fallback), or "
             "candidates belong to another request",
             "log all candidates of a request; drop pinned positions",
+            examples=tally.examples["outside"],
             fatal=outside > SINKING * rows,
         )
     if ineligible:
         found += SCORES.finds(
             FAILED,
             f"{ineligible:,} shown items have a score of -inf, which is never shown",
-            cause="scores were filtered after the ranking was made, or belong to another request",
-            remedy="log the scores that were really ranked by",
+            "scores were filtered after the ranking was made, or belong to another request",
+            "log the scores that were really ranked by",
         )
     return found
 
@@ -152,9 +153,9 @@ def _shown_only(tally: Tally, subject: Subject) -> list[Finding]:
     return SCORES.finds(
         WARNED,
         f"{what}, in each of {rows:,} rankings: those that were not shown seem to be missing",
-        cause="the export holds shown items only; then every probability of the logger is too "
+        "the export holds shown items only; then every probability of the logger is too "
         "large, and the target's too",
-        remedy="export the others too, with their scores (in a table of one row per candidate: "
+        "export the others too, with their scores (in a table of one row per candidate: "
         "without a position); if pages always show all candidates, ignore this",
     )
 
@@ -171,8 +172,8 @@ def _order(tally: Tally, subject: Subject) -> list[Finding]:
         FAILED,
         f"{wrong:,} of {rows:,} rankings put an item above one of a higher score, though "
         "the logger is said to show the highest first",
-        cause="the scores are not those of the logger, or something re-ranked after them",
-        remedy="log the final scores, or say how the logger explores: "
+        "the scores are not those of the logger, or something re-ranked after them",
+        "log the final scores, or say how the logger explores: "
         f"{say('--logger', 'plackett-luce')}, swap, ...",
         fatal=wrong > SINKING * rows,
     )
@@ -215,9 +216,9 @@ def _fit(tally: Tally, subject: Subject) -> list[Finding]:
         FAILED if moved > TOLERATED else WARNED,
         f"the {which} was shown {observed[rank]:,.0f} times, where "
         f"{who} expects {expected[rank]:,.0f} (z = {z[rank]:.1f}){so}; {in_percent(moved)} of choices are affected",
-        cause=cause,
-        remedy=remedy,
-    )  # fmt: skip
+        cause,
+        remedy,
+    )
 
 
 #: Shown items are eligible candidates, and are shown as the logger's scores say.
@@ -377,16 +378,16 @@ DRAWS = Check(
 
 
 def _of_target(name: str, more: bool) -> Finding:
-    return Finding(
+    return finding(
         "scores-by-target",
         FAILED,
         f"'{name}' scores items that were shown {'higher' if more else 'lower'} than expected from the "
         "logger's probabilities",
-        ("score the target with what was known before the page was shown, and log every page",),
-        cause="the target's scores know what was shown or clicked, pages were dropped for their rewards, or the "
+        "the target's scores know what was shown or clicked, pages were dropped for their rewards, or the "
         "logger ranked by more than its scores",
+        "score the target with what was known before the page was shown, and log every page",
         target=name,
-    )  # fmt: skip
+    )
 
 
 def _of_all(sums: Floats) -> list[Finding]:
@@ -396,15 +397,12 @@ def _of_all(sums: Floats) -> list[Finding]:
     if rows < FEWEST or abs(slope) < LEAST / 2 or two_sided(away, math.sqrt(variance)) > LIMITING:
         return []
     how = "more" if slope > 0 else "less"
-    return [
-        Finding(
-            "scores",
-            FAILED,
-            f"first items follow the logger's scores {how} than their probabilities say (slope {1 + slope:.2f})",
-            ("log every candidate with the scores that were ranked by, or give the temperature that was drawn with",),
-            cause="another temperature or policy, scores of another model, or candidates that are missing",
-        )
-    ]  # fmt: skip
+    return SCORES.finds(
+        FAILED,
+        f"first items follow the logger's scores {how} than their probabilities say (slope {1 + slope:.2f})",
+        "another temperature or policy, scores of another model, or candidates that are missing",
+        "log every candidate with the scores that were ranked by, or give the temperature that was drawn with",
+    )
 
 
 def _otherwise(
@@ -425,15 +423,15 @@ def _otherwise(
     labels = [label for _, _, label in sorted(bad)]
     where = without(kind, labels, subject)
     return [
-        Finding(
+        finding(
             f"scores-by-{kind}",
             FAILED,
             f"where {kind} is {listed(labels, NAMED)}, pages do not follow the logger's scores as elsewhere",
-            (f"leave these rows out{option(where)}, or log the scores that were really ranked by",),
-            cause="another policy or model ran there than the one whose scores were logged",
+            "another policy or model ran there than the one whose scores were logged",
+            f"leave these rows out{option(where)}, or log the scores that were really ranked by",
             where=where,
         )
-    ]  # fmt: skip
+    ]
 
 
 #: Bins of Fisher's z of the correlations of a row, from -4 to 4.
@@ -529,12 +527,12 @@ def _filled(name: str, tally: Tally) -> Iterator[Finding]:
     # An item of fixed score has it in all its rows; a value of many items was filled in. Scores of few
     # steps (stars, grades) have more such values.
     if count > EQUAL * total and items >= 10 and count > TIMES * next_count:
-        yield Finding(
+        yield finding(
             TARGET_SCORES.name,
             WARNED,
             f"{in_percent(count / total)} of the scores of '{name}' are exactly {float(value):g}",
-            ("leave out rankings whose candidates are not all scored, or score them",),
-            cause="missing scores were filled with one value, or scores were cut at it",
+            "missing scores were filled with one value, or scores were cut at it",
+            "leave out rankings whose candidates are not all scored, or score them",
             target=name,
         )
 
@@ -649,25 +647,25 @@ def _of_two_scales(name: str, counts: Floats | None) -> Iterator[Finding]:
     bins = valley + int(smooth[valley:].argmax()) - int(smooth[:valley].argmax())
     apart = bins * 4 * REACH / BINS
     if fewer >= OF_ROWS and apart >= APART and depth[valley] < BETWEEN:
-        yield Finding(
+        yield finding(
             TARGET_SCORES.name,
             WARNED,
             f"in {in_percent(fewer, 0)} of the rows the scores of '{name}' spread about {2**apart:.2g} times as much "
             "as in the others, or as little",
-            ("score all rows by one model in one unit; if two models are meant, evaluate their rows one by one",),
-            cause="logits in some rows and probabilities in others, or scores of two models",
+            "logits in some rows and probabilities in others, or scores of two models",
+            "score all rows by one model in one unit; if two models are meant, evaluate their rows one by one",
             target=name,
-        )  # fmt: skip
+        )
 
 
 def _of_others(name: str, share: float) -> Finding:
-    return Finding(
+    return finding(
         TARGET_SCORES.name,
         FAILED,
         f"in about {in_percent(share, 0)} of the rows the scores of '{name}' fit the candidates of "
         "another row as well as their own",
-        ("join the target's scores by the id of the request and of the item",),
-        cause="scores of another request, or in another order of the candidates",
+        "scores of another request, or in another order of the candidates",
+        "join the target's scores by the id of the request and of the item",
         target=name,
     )
 
@@ -700,13 +698,13 @@ class Coverage:
         left = self.rows - self.kept
         if not left:
             return
-        yield Finding(
+        yield finding(
             TARGET_SCORES.name,
             PASSED if self.kept >= NEARLY_ALL * self.rows else WARNED,
             f"'{self.target}' scores all candidates in {in_percent(self.kept / self.rows)} of the "
             f"rankings; the other {left:,} of {self.rows:,} are left out",
-            ("score every candidate, also those that were not shown",),
-            cause="the value is that of the rankings scored in full, which may differ from the others",
+            "the value is that of the rankings scored in full, which may differ from the others",
+            "score every candidate, also those that were not shown",
             target=self.target,
         )
 

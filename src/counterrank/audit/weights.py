@@ -30,6 +30,7 @@ from counterrank.audit.findings import (
     complete,
     design_effect,
     families,
+    finding,
     listed,
     unit_sums,
 )
@@ -324,7 +325,7 @@ def _group_finding(
     mean, z, p = found
     check = f"mean-weight-by-{kind}"
     if np.isnan(p).all():
-        return Finding(
+        return finding(
             check,
             SKIPPED,
             f"groups of '{kind}' are too small, or the weights of '{name}' too heavy, to test",
@@ -332,7 +333,7 @@ def _group_finding(
     low = np.nan_to_num(p, nan=1.0) * tests <= LIMITING
     bad = [g for g in range(len(labels)) if low[g].any()]
     if not bad:
-        return Finding(
+        return finding(
             check,
             PASSED,
             f"weights of '{name}' average 1 in each of {len(labels)} groups of '{kind}'",
@@ -359,12 +360,16 @@ def _group_finding(
     apart = _apart(worst, table, mean, z)
     where = without(kind, [labels[one] for one in apart], subject) if apart else ""
     remedy = f"leave these groups out{option(where)}, or log the policy that really ran there"
-    return Finding(
-        check, WARNED if line is PASSED else FAILED, text, cause=cause, fatal=line is FAILED,
+    return finding(
+        check,
+        WARNED if line is PASSED else FAILED,
+        text,
+        cause,
         # Groups that are off as all rows are need no remedy of their own.
-        remedies=(remedy,) if apart else (),
+        remedy if apart else "",
         where=where,
-    )  # fmt: skip
+        fatal=line is FAILED,
+    )
 
 
 def _apart(bad: list[int], table: Floats, mean: Floats, z: Floats) -> list[int]:
@@ -402,18 +407,16 @@ def _unmatched(name: str, subject: Subject) -> Finding:
     Numbers of it may belong to other rows, a policy of the log's own candidates cannot.
     """
     known = isinstance(subject.first.target(name), Policy)
-    return Finding(
+    return finding(
         WEIGHTS.name,
         WARNED if known else FAILED,
         f"'{name}' gives probability 0 to every logged item",
-        cause="it sorts, and the logger never showed its lists"
+        "it sorts, and the logger never showed its lists"
         if known
         else "its column belongs to other rows or items, or it never shows what was logged",
-        remedies=(
-            "a logging policy that explores more, near what this target shows"
-            if known
-            else "join the target to the rankings by their ids, with the same item ids",
-        ),
+        "a logging policy that explores more, near what this target shows"
+        if known
+        else "join the target to the rankings by their ids, with the same item ids",
         target=name,
     )
 
@@ -423,10 +426,10 @@ def _overall_finding(
 ) -> Finding:
     check = WEIGHTS.name
     if np.isnan(p).all():
-        return Finding(check, SKIPPED, f"the weights of '{name}' are too heavy to test their mean")
+        return finding(check, SKIPPED, f"the weights of '{name}' are too heavy to test their mean")
     if not weak.any():
         worst = float(np.nanmax(np.abs(mean - 1)))
-        return Finding(
+        return finding(
             check,
             PASSED,
             f"weights of '{name}' average 1 within chance (within {in_percent(worst)})",
@@ -438,25 +441,35 @@ def _overall_finding(
         f"({in_z(z[worst_at])}); positions affected: {listed((np.flatnonzero(weak) + 1).tolist())}"
     )
     cause, remedy = blame(float(mean[worst_at]), alone=alone, small=small)
-    return Finding(
-        check, FAILED if off > 0.1 else WARNED, text, (remedy,), cause=cause,
+    return finding(
+        check,
+        FAILED if off > 0.1 else WARNED,
+        text,
+        cause,
+        remedy,
         target=name if alone else None,
-    )  # fmt: skip
+    )
 
 
 def _inverse(tally: Tally, subject: Subject) -> list[Finding]:
     """The logger alone: the mean of 1/p is the number of items with a chance, so never more than there are."""
     check = "inverse-propensity"
     if "1/p" not in tally.sums:
-        return [Finding(check, SKIPPED, f"'{subject.kind}' propensities are not of single items")]
+        return [finding(check, SKIPPED, f"'{subject.kind}' propensities are not of single items")]
     size = max(int(tally.peaks["actions"][0]), subject.first.n_actions)
     mean = tally.sums["1/p"][1] / np.maximum(tally.sums["1/p"][0], 1)
     text = f"the mean of 1/propensity is at most {mean.max():.4g}, with {size:,} items"
     if not too_small(tally, subject):
-        return [Finding(check, PASSED, text)]
+        return [finding(check, PASSED, text)]
     cause, remedy = blame(2.0, alone=False, small=True)
     return [
-        Finding(check, FAILED, f"{text}: more than probabilities allow", (remedy,), cause=cause)
+        finding(
+            check,
+            FAILED,
+            f"{text}: more than probabilities allow",
+            cause,
+            remedy,
+        )
     ]
 
 
@@ -630,13 +643,13 @@ def _changed(name: str, table: Floats, units: Floats | None, chance: float) -> I
         p = two_sided(trend, math.sqrt(design * spread * float(moment**2 @ n)))
         if p <= chance and abs(halves[0] - halves[1]) > MATERIAL * abs(sum(halves)) / 2:
             lifts = [100 * float(half[2] / half[1]) for half in (first, second)]
-            yield Finding(
+            yield finding(
                 LIFT_BY_HALVES.name,
                 WARNED,
                 f"the lift of '{name}' changes in the course of the log (p = {p:.1g}): by weights it is "
                 f"{lifts[0]:+.1f} % in the first half and {lifts[1]:+.1f} % in the second",
-                ("evaluate the latest days alone, and look again with later ones",),
-                cause="what people like changes, and the target likes what is on the rise or in decline",
+                "what people like changes, and the target likes what is on the rise or in decline",
+                "evaluate the latest days alone, and look again with later ones",
                 target=name,
             )
             return
