@@ -87,7 +87,8 @@ def _keys(log: RankingLog) -> dict[str, Words]:
     parts: dict[str, Words] = {}
     if log.context is not None:
         for j, name in enumerate(log.context_names):
-            parts[name] = _hash(None, _rounded(np.ascontiguousarray(log.context[:, j : j + 1])))
+            column = np.ascontiguousarray(log.context[:, j : j + 1])
+            parts[name] = hashed(log.n, None, _rounded(column))
     scores = _scores(log)
     if scores is not None:
         parts["the logger's scores"] = scores
@@ -108,13 +109,13 @@ def _scores(log: RankingLog) -> Words | None:
         if sets.n != log.n:
             return None
         parts = [sets.dense(values, 0.0) for values in (sets.items, _rounded(logger.scores))]
-        return _hash(sets.counts, *parts)
+        return hashed(log.n, sets.counts, *parts)
     table = getattr(logger, "scores", None) if isinstance(logger, Policy) else None
     table = log.dists.get(LOGGING) if table is None else table
     if not isinstance(table, np.ndarray) or len(table) != log.n:
         return None
     flat = table.reshape(len(table), int(np.prod(table.shape[1:])))
-    return _hash(None, _rounded(np.ascontiguousarray(flat, dtype=np.float64)))
+    return hashed(log.n, None, _rounded(np.ascontiguousarray(flat, dtype=np.float64)))
 
 
 def _chances(log: RankingLog) -> Floats:
@@ -134,8 +135,9 @@ def _chances(log: RankingLog) -> Floats:
     return np.ones(log.n)
 
 
-def _hash(valid: Ints | None, *arrays: NDArray[np.generic]) -> Words:
-    hashes = hashing.RowHashes(len(arrays[0]))
+def hashed(n: int, valid: Ints | None, *arrays: NDArray[np.generic]) -> Words:
+    """Return a hash of each of n rows: of the first `valid[i]` numbers (None: all) of each array (n, W)."""
+    hashes = hashing.RowHashes(n)
     hashes.absorb(valid, *arrays)
     return hashes.values
 
@@ -144,19 +146,18 @@ def _count_duplicates(batch: RankingLog, subject: Subject) -> Tally:
     """Collect hashes of some rows; those that show and earned the same are kept together."""
     page = subject.pages
     if page is None:
-        page = _hash(batch.lengths, batch.action, batch.reward)
+        page = hashed(batch.n, batch.lengths, batch.action, batch.reward)
     thin = _THIN if subject.n is None else np.uint64(max(1, subject.n // HASHED_ROWS))
     # A quotient by one number vectorises, a remainder does not.
     rows = np.flatnonzero(page // thin * thin == page)
     # What was earned is in the hash of the page, and rows are picked one by one.
     some = batch.changed(targets={}, reward=batch.reward[:, :0], rewards={}).take(rows)
-    shown, hashes = page[rows], hashing.RowHashes(len(rows))
-    identified = _absorb_identity(hashes, some, subject.time)
-    key = hashes.values
+    shown, identity = page[rows], _identity(some, subject.time)
+    key = hashed(some.n, None, *identity)
     unit = rows + batch.start if some.unit is None else as_numbers(some.unit)
     owner = np.asarray(hashing.mixed(unit.astype(np.int64).astype(np.uint64)))
     return Tally(
-        sums={"identified": np.array([int(identified)])},
+        sums={"identified": np.array([len(identity)])},
         lists={
             "whole": np.asarray(hashing.mixed(key + shown)), "key": key, "row": rows + batch.start,
             "shown": shown, "owner": owner, "chance": _chances(some),
@@ -224,8 +225,8 @@ def _same_ids(tally: Tally) -> list[Finding]:
 DUPLICATES = Check("duplicates", _count_duplicates, _judge_duplicates)
 
 
-def _absorb_identity(hashes: hashing.RowHashes, batch: RankingLog, time: str | None) -> bool:
-    """Add context, unit and carried columns to hashes of rows; return whether there are any.
+def _identity(batch: RankingLog, time: str | None) -> list[Floats]:
+    """Return context, carried columns, time and unit (n, W), which tell rows apart.
 
     Ids of rows, which are all different, would tell copies under new ids from their originals.
     """
@@ -237,7 +238,4 @@ def _absorb_identity(hashes: hashing.RowHashes, batch: RankingLog, time: str | N
     kept += [] if time is None else [as_numbers(column_of(batch, time))]
     kept += [] if batch.unit is None else [as_numbers(batch.unit)]
     parts = [] if batch.context is None else [batch.context]
-    parts += [np.ascontiguousarray(values, dtype=np.float64)[:, None] for values in kept]
-    for part in parts:
-        hashes.absorb(None, part)
-    return bool(parts)
+    return parts + [np.ascontiguousarray(values, dtype=np.float64)[:, None] for values in kept]

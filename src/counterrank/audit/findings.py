@@ -123,6 +123,12 @@ class Subject:
             return logging.kind
         return "factored" if logging.factored else "policy"
 
+    @property
+    def ranking(self) -> str:
+        """How the logger ranks by scores: the kind of its policy; nothing where it has none."""
+        logger = self.first.propensity
+        return logger.spec.kind if isinstance(logger, Scored) else ""
+
     def ratios(self, batch: RankingLog, name: str) -> Ratios:
         """Return the ratios of a target on a batch: lent ones where there are any."""
         lent = self.lent.get(name)
@@ -248,9 +254,14 @@ def stretch_names(numbers: Sequence[str], table: Floats) -> tuple[list[str], Flo
     return names, np.stack([table[part].sum(axis=0) for part in parts])
 
 
+def group_sums(codes: Ints, size: int, values: Floats) -> Floats:
+    """Return rows, and sums of a number of each row (n,) and of its square, by the row's code (3, size)."""
+    return sums_by(codes, size, (np.ones(len(codes)), values, values**2))
+
+
 def unit_sums(batch: RankingLog, values: Floats) -> Floats:
-    """Return rows, and sums of a number of each row (n,) and of its square, by bucket of units (3, 1024)."""
-    return sums_by(batch.bucket, 1024, (np.ones(batch.n), values, values**2))
+    """Return the sums by bucket of units (3, 1024)."""
+    return group_sums(batch.bucket, 1024, values)
 
 
 @jit

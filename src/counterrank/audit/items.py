@@ -78,7 +78,7 @@ def _judge_item_rates(tally: Tally, subject: Subject) -> list[Finding]:
     found = [*_counted_twice(tally), *_without_any(*tally.sums["items"].sum(axis=2))]
     # Without scores nobody knows what should be liked: in search, all results of a query that
     # everyone asks are shown often, and one is wanted.
-    if isinstance(subject.first.propensity, Scored):
+    if subject.ranking:
         found += _popular(tally.sums["items"], factor)
     kinds = [name for name in tally.sums if name.startswith("kind ")]
     for name in kinds:

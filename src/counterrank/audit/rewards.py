@@ -23,10 +23,10 @@ from counterrank.audit.findings import (
     complete,
     design_effect,
     finding,
+    group_sums,
     listed,
     neighbours,
     stretch_names,
-    sums_by,
     unit_sums,
 )
 from counterrank.audit.findings import DAY as TIME
@@ -520,8 +520,7 @@ def _going_with(
         scores = np.where(used & np.isfinite(known), known, 0.0)
         found["scores"] = _moments(off * (scores - scores.mean(axis=0)))
     for cut in subject.cuts:
-        codes, size = cut.codes(batch), len(cut.names)
-        found[f"context {cut.column}"] = sums_by(codes, size, (np.ones(batch.n), page, page**2))
+        found[f"context {cut.column}"] = group_sums(cut.codes(batch), len(cut.names), page)
     return found
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Floats, Ints
-from counterrank.audit.copies import as_numbers
+from counterrank.audit.copies import as_numbers, hashed
 from counterrank.audit.findings import (
     GROUPED_ROWS,
     SAMPLED_ROWS,
@@ -16,15 +16,13 @@ from counterrank.audit.findings import (
     Tally,
     complete,
     examples_at,
+    group_sums,
     neighbours,
-    sums_by,
 )
 from counterrank.data.columns import as_texts, column_of, epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, WARNED, Finding
-from counterrank.kernels import hashing
 from counterrank.messages import rewards_missing, say
-from counterrank.policies import Scored
 from counterrank.texts import in_percent, listed
 
 #: Columns that look like time, in order of preference.
@@ -75,7 +73,7 @@ def _count_drift(batch: RankingLog, subject: Subject) -> Tally:
         return Tally()
     earned = batch.reward @ batch.position_weights
     days, codes = np.unique(days_of(batch, subject.time), return_inverse=True)
-    table = sums_by(codes, len(days), (np.ones(batch.n), earned, earned**2))
+    table = group_sums(codes, len(days), earned)
     return Tally(sums=dict(zip(days.tolist(), table.T, strict=True)))
 
 
@@ -263,11 +261,8 @@ def _count_robots(batch: RankingLog, subject: Subject) -> Tally:
     """Count rows by a hash of their context, and full rankings by how many of their items were rewarded."""
     sums: dict[str, NDArray[Any]] = {}
     if batch.context is not None and batch.unit is None:
-        hashes = hashing.RowHashes(batch.n)
-        hashes.absorb(None, batch.context)
-        sums["context"] = np.bincount(
-            (hashes.values % _CONTEXTS).astype(np.int64), minlength=int(_CONTEXTS)
-        )
+        bins = hashed(batch.n, None, batch.context) % _CONTEXTS
+        sums["context"] = np.bincount(bins.astype(np.int64), minlength=int(_CONTEXTS))
     counts = subject.page_counts(batch)
     sums["rewarded"] = counts.pages
     if batch.unit is not None and complete(batch):
@@ -347,9 +342,7 @@ def _count_logged(batch: RankingLog, subject: Subject) -> Tally:
     """Collect a hash of each list when there are none, to say how many different ones were shown."""
     if not subject.without_propensities or subject.n is None or subject.n > ALL_HASHES:
         return Tally()
-    hashes = hashing.RowHashes(batch.n)
-    hashes.absorb(batch.lengths, batch.action)
-    return Tally(lists={"list": hashes.values})
+    return Tally(lists={"list": hashed(batch.n, batch.lengths, batch.action)})
 
 
 def _judge_logged(tally: Tally, subject: Subject) -> list[Finding]:
@@ -368,7 +361,7 @@ def _judge_logged(tally: Tally, subject: Subject) -> list[Finding]:
         f"{say('--estimate-propensity', python='estimate_propensity=True')} learns them from the "
         "context",
     )
-    if isinstance(subject.first.propensity, Scored):
+    if subject.ranking:
         found = "the log has scores of the logger, but no propensities"
         remedy = (
             f"say how it ranks by them, for example {say('--logger', 'plackett-luce:temperature=1')}, or "
@@ -378,7 +371,7 @@ def _judge_logged(tally: Tally, subject: Subject) -> list[Finding]:
     if lists is not None:
         distinct = len(np.unique(lists))
         found += f"; it shows {distinct:,} different lists in {len(lists):,} rankings"
-        if distinct < len(lists) / 5 and not isinstance(subject.first.propensity, Scored):
+        if distinct < len(lists) / 5 and not subject.ranking:
             remedy = (
                 f"few lists recur often: {say('--estimate-propensity', 'by-list:COLUMNS')} takes "
                 "their frequencies by context"

@@ -61,6 +61,11 @@ FEWEST, LEAST = 50, 0.2
 NAMED = 3
 
 
+def by_row(batch: RankingLog, policy: object) -> Scored | None:
+    """Return a policy by scores of each row of a batch; None for others, and for one row that serves all."""
+    return policy if isinstance(policy, Scored) and policy.n_rows == batch.n else None
+
+
 def _count_scores(batch: RankingLog, subject: Subject) -> Tally:
     """Count shown items that were no candidates, and choices by score rank where the logger ranked by scores."""
     policy = batch.propensity
@@ -73,21 +78,22 @@ def _count_scores(batch: RankingLog, subject: Subject) -> Tally:
     sums = {"outside": outside.any(axis=1).sum(keepdims=True), "rows": np.array([batch.n])}
     if sets.n == batch.n:
         sums["choosing"] = (sets.counts > batch.lengths).sum(keepdims=True)
-    if isinstance(policy, Scored) and sets.n == batch.n:
+    logger = by_row(batch, policy)
+    if logger is not None:
         few = slice(0, subject.looked_at(batch.n, FITTED_ROWS))
-        sums["choices"], counts = candidate_fit(policy.take(few), batch.action[few])
+        sums["choices"], counts = candidate_fit(logger.take(few), batch.action[few])
         sums |= {"ineligible": counts[:1], "contradicted": counts[1:]}
         sums["fitted"] = np.array([few.stop])
-        if policy.spec.kind == "plackett-luce":
+        if logger.spec.kind == "plackett-luce":
             sample = slice(0, subject.looked_at(batch.n, TEMPERATURE_ROWS))
-            sums["likelihood"] = _likelihoods(policy.take(sample), batch.action[sample])
+            sums["likelihood"] = _likelihoods(logger.take(sample), batch.action[sample])
     return Tally(sums=sums, examples={"outside": examples_at(outside, batch.action, batch.start)})
 
 
 def shown_scores(batch: RankingLog) -> Floats:
     """Return the logger's score of each shown item (n, K); NaN where it has none, of no item without scores."""
-    logger = batch.propensity
-    if not isinstance(logger, Scored) or logger.candidates.n != batch.n:
+    logger = by_row(batch, batch.propensity)
+    if logger is None:
         return np.full((batch.n, 0), np.nan)
     places = logger.candidates.locate(batch.action)
     at = np.where(places < 0, 0, logger.candidates.offsets[:-1, None] + places)
@@ -161,12 +167,8 @@ def _shown_only(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 def _order(tally: Tally, subject: Subject) -> list[Finding]:
-    logger, wrong, rows = (
-        subject.first.propensity,
-        tally.count("contradicted"),
-        tally.count("fitted"),
-    )
-    if not (isinstance(logger, Scored) and logger.spec.kind == "top") or not wrong:
+    wrong, rows = tally.count("contradicted"), tally.count("fitted")
+    if subject.ranking != "top" or not wrong:
         return []
     return SCORES.finds(
         FAILED,
@@ -309,12 +311,12 @@ def _nth(rank: int) -> str:
 
 def _count_draws(batch: RankingLog, subject: Subject) -> Tally:
     """Sum rows, distances of the shown items' scores and their variances by group, and of other numbers in all."""
-    logger = batch.propensity
-    if not isinstance(logger, Scored) or logger.spec.kind not in ("plackett-luce", "softmax"):
+    logger = by_row(batch, batch.propensity)
+    if logger is None or logger.spec.kind not in ("plackett-luce", "softmax"):
+        return Tally()
+    if subject.estimated_propensities or subject.without_propensities:
         return Tally()
     sets = logger.candidates
-    if sets.n != batch.n or subject.estimated_propensities or subject.without_propensities:
-        return Tally()
     scores = sets.dense(logger.scores / float(logger.spec.options["temperature"]), -np.inf)
     place = sets.locate(batch.action)
     # Rankings that are short or show items from elsewhere are told of by other checks.
@@ -323,8 +325,8 @@ def _count_draws(batch: RankingLog, subject: Subject) -> Tally:
     numbers = [np.where(np.isfinite(scores), scores, 0.0)]
     names = []
     for name in subject.targets:
-        target = batch.targets.get(name)
-        if isinstance(target, Scored) and target.candidates.n == batch.n:
+        target = by_row(batch, batch.targets.get(name))
+        if target is not None:
             # Ranks: their sums are normal, whatever the scores are.
             table = sets.dense(target.scores, np.inf)
             numbers.append(table.argsort(axis=1).argsort(axis=1).astype(float))
@@ -357,9 +359,7 @@ def _judge_draws(tally: Tally, subject: Subject) -> list[Finding]:
         return []
     tests = sum(len(labels) for labels, _ in kinds.values())
     # Of Plackett-Luce, `scores` looks at every position.
-    logger = subject.first.propensity
-    whole = isinstance(logger, Scored) and logger.spec.kind == "softmax"
-    found = _of_all(kinds[BLOCK,][1].sum(axis=0)) if whole else []
+    found = _of_all(kinds[BLOCK,][1].sum(axis=0)) if subject.ranking == "softmax" else []
     for (kind,), (labels, table) in kinds.items():
         found += _otherwise(kind, labels, table, tests, subject)
     for name, (away, variance) in tally.sums.items():
@@ -464,12 +464,13 @@ def _count_target_scores(batch: RankingLog, subject: Subject) -> Tally:
     """Count rows by the correlation of their scores, and scores that are equal."""
     parts: Parts = {}
     batch = batch if batch.n <= LOOKED else batch.take(slice(0, LOOKED))
+    logger = by_row(batch, batch.propensity)
     for name in subject.targets:
-        target, logger = batch.targets.get(name), batch.propensity
-        if not isinstance(target, Scored) or target.candidates.n != batch.n:
+        target = by_row(batch, batch.targets.get(name))
+        if target is None:
             continue
         parts |= _equal_values(name, target)
-        if isinstance(logger, Scored) and logger.candidates.n == batch.n:
+        if logger is not None:
             parts["rows", name], parts["spreads", name] = _correlations(target, logger)
     return Tally(parts=parts)
 
@@ -711,10 +712,8 @@ class Coverage:
 
 def _scored(batch: RankingLog, target: str) -> Bools:
     """Return in which rows (n,) the target scores every candidate."""
-    policy = batch.targets[target]
-    if not isinstance(policy, Scored) or policy.n_rows != batch.n:
-        return np.ones(batch.n, dtype=bool)
-    return ~policy.unscored
+    policy = by_row(batch, batch.targets[target])
+    return np.ones(batch.n, dtype=bool) if policy is None else ~policy.unscored
 
 
 def scored_rows(source: Source, targets: Iterable[str]) -> tuple[Source, list[Coverage]]:
