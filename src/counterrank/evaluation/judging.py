@@ -87,12 +87,10 @@ EXPLORE = "a logging policy that explores more"
 Found = Finding | None
 
 
-def _found(
-    status: Outcome, text: str, remedies: tuple[str, ...] = (), rows: int | None = None
-) -> Finding:
+def _found(status: Outcome, text: str, *remedies: str, rows: int | None = None) -> Finding:
     """Return what a check says; `reasons` adds its code and the target. What passed needs no remedy."""
     if status is PASSED:
-        remedies, rows = (), None
+        return Finding("", status, text)
     return Finding("", status, text, remedies, rows=rows)
 
 
@@ -109,7 +107,7 @@ def reasons(evidence: TargetEvidence) -> list[Finding]:
 def estimable(e: TargetEvidence) -> Found:
     """There is an estimate."""
     reason = e.estimate.not_estimable
-    advice = ("see what the audit says, and log more widely",)
+    advice = "see what the audit says, and log more widely"
     return _found(FAILED, f"not estimable: {reason}", advice) if reason else None
 
 
@@ -120,13 +118,13 @@ def model_alone(e: TargetEvidence) -> Found:
         return _found(
             WARNED,
             reason,
-            ("random swaps or slots for a few percent of requests, with logged probabilities",),
+            "random swaps or slots for a few percent of requests, with logged probabilities",
         )
     if e.estimate.unreached <= 0.5:
         return None
     share = in_percent(e.estimate.unreached, 0)
     reason = f"{share} of what the target shows together has too little weight in the log"
-    return _found(WARNED, f"{reason}: most of the change is what models expect", (EXPLORE,))
+    return _found(WARNED, f"{reason}: most of the change is what models expect", EXPLORE)
 
 
 def units(e: TargetEvidence) -> Found:
@@ -147,10 +145,10 @@ def units(e: TargetEvidence) -> Found:
     if doubt and not e.independent:
         status = worst((WARNED, line.status(e.units)))
         option = say("--independent-rows", python="independent_rows=True")
-        return _found(status, doubt, (owner, f"say {option} if no visitor has two rows"))
+        return _found(status, doubt, owner, f"say {option} if no visitor has two rows")
     factor = line.reliable / max(e.units, 1)
     reason = f"{e.units:,} independent rows or users"
-    return _found(line.status(e.units), reason, *_more(e.estimate.n, factor))
+    return _short(line.status(e.units), reason, e.estimate.n, factor)
 
 
 def resting_on(e: TargetEvidence) -> Moments | None:
@@ -173,30 +171,21 @@ def ess(e: TargetEvidence) -> Found:
         by_position = effective_rows_by_position(moments)
         weak = np.flatnonzero(by_position < POSITION_ESS) + 1
         if len(weak):
-            status = WARNED
             reason += f", but fewer than {POSITION_ESS:.0f} at position {_listed(weak)}"
-            found_ess = float(by_position.min())
-            return _found(
-                status,
-                reason,
-                *_more(found.n, POSITION_ESS / max(found_ess, 1.0), f"{EXPLORE} there"),
-            )
+            factor = POSITION_ESS / max(float(by_position.min()), 1.0)
+            return _short(WARNED, reason, found.n, factor, f"{EXPLORE} there")
     if moments is not None and tail_index(moments) > THRESHOLDS["tail"].reliable:
-        return _found(
-            status,
-            reason,
-            (f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows",),
-        )
-    return _found(status, reason, *_more(found.n, line.reliable / max(rows, 1.0), EXPLORE))
+        advice = f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows"
+        return _found(status, reason, advice)
+    return _short(status, reason, found.n, line.reliable / max(rows, 1.0), EXPLORE)
 
 
 def outcomes(e: TargetEvidence) -> Found:
     """There are enough rows with an outcome."""
     line = THRESHOLDS["outcomes"]
-    more = _more(e.estimate.n, line.reliable / max(e.outcomes, 1.0))
-    return _found(
-        line.status(e.outcomes), f"{e.outcomes:,.0f} rows, in effect, make the estimate", *more
-    )
+    reason = f"{e.outcomes:,.0f} rows, in effect, make the estimate"
+    factor = line.reliable / max(e.outcomes, 1.0)
+    return _short(line.status(e.outcomes), reason, e.estimate.n, factor)
 
 
 def tail(e: TargetEvidence) -> Found:
@@ -208,7 +197,7 @@ def tail(e: TargetEvidence) -> Found:
     return _found(
         _softened(THRESHOLDS["tail"].status(value), e),
         f"the largest weights fall off with a tail index of {value:.2f}",
-        ("an estimator with lighter weights (lower interaction order, self-normalised)",),
+        "an estimator with lighter weights (lower interaction order, self-normalised)",
     )
 
 
@@ -221,7 +210,8 @@ def concentration(e: TargetEvidence) -> Found:
     return _found(
         _softened(THRESHOLDS["concentration"].status(value), e),
         f"one ranking carries at most {in_percent(value)} of the weight",
-        (MORE_ROWS, EXPLORE),
+        MORE_ROWS,
+        EXPLORE,
     )
 
 
@@ -245,9 +235,7 @@ def mean_weight(e: TargetEvidence) -> Found:
         f"{test.p_value:.1g}): wrong propensities or target probabilities, items never shown, or a "
         f"tail not yet seen{scale_of(test.mean)}"
     )
-    return _found(
-        status, reason, ("run 'counterrank check' on this log: it names the likely cause",)
-    )
+    return _found(status, reason, "run 'counterrank check' on this log: it names the likely cause")
 
 
 def support(e: TargetEvidence) -> Found:
@@ -265,7 +253,7 @@ def support(e: TargetEvidence) -> Found:
     return _found(
         line.status(float(shares[worst])),
         reason,
-        (f"explore those items at position {_listed(weak)}",),
+        f"explore those items at position {_listed(weak)}",
     )
 
 
@@ -305,7 +293,7 @@ def agreement(e: TargetEvidence) -> Found:
     return _found(
         THRESHOLDS["agreement"].status(distance),
         reason,
-        (f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}",),
+        f"read {worst.name}, or a higher interaction order, instead of {e.estimate.estimator}",
     )
 
 
@@ -317,16 +305,15 @@ def _turned(e: TargetEvidence) -> bool:
 
 
 def _doubted(e: TargetEvidence, far: Sequence[Rival], names: str) -> Finding:
-    advice = (MORE_ROWS, f"{EXPLORE}, until the estimators agree or clearly differ")
-    if not far:
-        reason = f"all weights point the other way than {e.estimate.estimator} ({names} among them)"
-        return _found(WARNED, reason, advice)
-    worst = max(far, key=lambda rival: abs(rival.difference))
-    reason = (
-        f"{worst.name} assumes less and may well differ: by {worst.difference:+.4g} ± "
-        f"{worst.stderr:.2g} on the same rows"
-    )
-    return _found(WARNED, reason, advice)
+    reason = f"all weights point the other way than {e.estimate.estimator} ({names} among them)"
+    if far:
+        worst = max(far, key=lambda rival: abs(rival.difference))
+        reason = (
+            f"{worst.name} assumes less and may well differ: by {worst.difference:+.4g} ± "
+            f"{worst.stderr:.2g} on the same rows"
+        )
+    advice = f"{EXPLORE}, until the estimators agree or clearly differ"
+    return _found(WARNED, reason, MORE_ROWS, advice)
 
 
 def _unchecked(rivals: Sequence[Rival], allowed: float) -> Finding:
@@ -334,11 +321,8 @@ def _unchecked(rivals: Sequence[Rival], allowed: float) -> Finding:
     reason = f"no estimator with fewer assumptions is precise enough to check this one ({names})"
     if allowed > 0:
         return _found(PASSED, f"{reason}; its interval allows for a bias of {allowed:.3g} instead")
-    return _found(
-        WARNED,
-        reason,
-        (MORE_ROWS, EXPLORE, f"run more estimators: {say('--estimators', 'all')}"),
-    )
+    more = f"run more estimators: {say('--estimators', 'all')}"
+    return _found(WARNED, reason, MORE_ROWS, EXPLORE, more)
 
 
 def auto(e: TargetEvidence) -> Found:
@@ -350,7 +334,7 @@ def auto(e: TargetEvidence) -> Found:
         WARNED,
         f"'auto' was not run: nothing in the interval of '{name}' allows for bias, and what "
         "'auto' would say of this log is not known",
-        (f"run 'auto' as well: {say('--estimators', f'{name},auto')}",),
+        f"run 'auto' as well: {say('--estimators', f'{name},auto')}",
     )
 
 
@@ -364,7 +348,7 @@ def precision(e: TargetEvidence) -> Found:
     # Five times, as the table's own lines are apart.
     loose = line.directional if e.practical is None else 5 * goal
     if not math.isfinite(half):
-        return _found(FAILED, "the interval cannot be computed", (MORE_ROWS,))
+        return _found(FAILED, "the interval cannot be computed", MORE_ROWS)
     status = PASSED if relative <= goal or half <= abs(lift.value) / 2 else WARNED
     if status == WARNED and relative > loose and half > abs(lift.value):
         status = FAILED
@@ -374,7 +358,7 @@ def precision(e: TargetEvidence) -> Found:
     factor = min(
         (relative / goal) ** 2, (2 * half / abs(lift.value)) ** 2 if lift.value else math.inf
     )
-    return _found(status, reason, *_more(e.estimate.n, factor, EXPLORE))
+    return _short(status, reason, e.estimate.n, factor, EXPLORE)
 
 
 def propensities(e: TargetEvidence) -> Found:
@@ -389,7 +373,7 @@ def propensities(e: TargetEvidence) -> Found:
     return _found(
         WARNED,
         f"propensities were estimated, not logged{turns}",
-        ("log the probability of each shown item when it is shown",),
+        "log the probability of each shown item when it is shown",
     )
 
 
@@ -401,7 +385,7 @@ def fresh_target(e: TargetEvidence) -> Found:
         f"{say('--target-trained-until', 'DATE')} {say('--time', 'COLUMN')}"
     )
     if e.learned_here:
-        return _found(WARNED, f"'{name}' was learned from this log", (f"a later log, or {split}",))
+        return _found(WARNED, f"'{name}' was learned from this log", f"a later log, or {split}")
     if e.trained_until is not None:
         return _found(
             PASSED, f"'{name}' was trained until {e.trained_until}; only later rows count"
@@ -412,7 +396,7 @@ def fresh_target(e: TargetEvidence) -> Found:
     return _found(
         WARNED,
         f"'{name}' may have been trained on this log; its noise would then look like a lift",
-        (f"if '{name}' was not trained on this log: {declared}. If it was, {split}",),
+        f"if '{name}' was not trained on this log: {declared}. If it was, {split}",
     )
 
 
@@ -441,15 +425,16 @@ def _softened(status: Outcome, e: TargetEvidence) -> Outcome:
     return WARNED if status == FAILED and e.borrowed else status
 
 
-def _more(n: int, factor: float, *instead: str) -> tuple[tuple[str, ...], int | None]:
-    """Return the advice to log more, what would do instead, and the number of rows it comes to."""
+def _short(status: Outcome, text: str, n: int, factor: float, *instead: str) -> Finding:
+    """Return what a check says that more rows would satisfy: how many, and what would do instead."""
     if not math.isfinite(factor):
-        return (MORE_ROWS, *instead), None
+        return _found(status, text, MORE_ROWS, *instead)
     if factor > ABSURD:
         *others, last = instead or (EXPLORE, "an A/B test")
-        return (*others, f"{last}: no number of rows like these would do"), None
+        return _found(status, text, *others, f"{last}: no number of rows like these would do")
     needed = round_up(n * factor)
-    return (f"about {needed:,} rows like these ({_times(factor)} times as many)", *instead), needed
+    more = f"about {needed:,} rows like these ({_times(factor)} times as many)"
+    return _found(status, text, more, *instead, rows=needed)
 
 
 #: More times as many rows than this are no advice.

@@ -21,7 +21,7 @@ from counterrank.evaluation.result import (
 )
 from counterrank.evaluation.rewards import JudgedReward
 from counterrank.evaluation.segments import enough_rows
-from counterrank.findings import FAILED, PASSED, WARNED, Finding, worst
+from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
 from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics
 from counterrank.statistics import Contrast, Quantity, Sums, mean, nothing, together
@@ -349,39 +349,70 @@ def overall(actions: Sequence[str]) -> str:
     return HOLD if actions and all(action == HOLD for action in actions) else TEST
 
 
+#: What may be said of a number: whether it holds, its code, its status and the text.
+_Saying = tuple[bool, str, Outcome, str]
+
+
 def _of_primary(name: str, target: str, low: float, high: float, evidence: str) -> Finding:
-    if high < 0:
-        doubt = "" if evidence != "insufficient" else ", although the evidence is insufficient"
-        text = f"'{target}' is worse in '{name}', the primary{doubt}"
-        code, status = "primary-worse", FAILED
-    elif evidence == "insufficient":
-        text = f"the evidence on '{name}' of '{target}' is insufficient"
-        code, status = "primary-evidence", WARNED
-    elif not low > 0:
-        text = f"the log cannot tell whether '{target}' is better in '{name}', the primary"
-        code, status = "primary-open", WARNED
-    elif evidence != "reliable":
-        text = f"'{target}' looks better in '{name}', but the evidence is {evidence}"
-        code, status = "primary-evidence", WARNED
-    else:
-        text = f"'{target}' is better in '{name}', the primary, on reliable evidence"
-        code, status = "primary-better", PASSED
-    return Finding(code, status, text, target=target)
+    unknown = evidence == "insufficient"
+    doubt = ", although the evidence is insufficient" if unknown else ""
+    return _first_to_hold(
+        "primary",
+        (high < 0, "worse", FAILED, f"'{target}' is worse in '{name}', the primary{doubt}"),
+        (unknown, "evidence", WARNED, f"the evidence on '{name}' of '{target}' is insufficient"),
+        (
+            not low > 0,
+            "open",
+            WARNED,
+            f"the log cannot tell whether '{target}' is better in '{name}', the primary",
+        ),
+        (
+            evidence != "reliable",
+            "evidence",
+            WARNED,
+            f"'{target}' looks better in '{name}', but the evidence is {evidence}",
+        ),
+        (
+            True,
+            "better",
+            PASSED,
+            f"'{target}' is better in '{name}', the primary, on reliable evidence",
+        ),
+        target=target,
+    )
 
 
 def _of_guardrail(rail: GuardrailResult) -> Finding:
     group = f"{rail.column} = {rail.group}" if rail.column else ""
     title = f"'{rail.expression}'" + (f" in {group}" if group else "")
-    if rail.evidence == "insufficient":
-        code, status, text = "evidence", WARNED, f"the evidence on {title} is insufficient"
-    elif rail.status == BROKEN:
-        code, status, text = "broken", FAILED, f"{title} is broken"
-    elif rail.status == OPEN:
-        text = f"{title} is open: the interval reaches to both sides of the limit"
-        code, status = "open", WARNED
-    elif rail.evidence != "reliable":
-        text = f"{title} looks safe, but the evidence is {rail.evidence}"
-        code, status = "evidence", WARNED
-    else:
-        code, status, text = "safe", PASSED, f"{title} is safe"
-    return Finding(f"guardrail-{code}", status, text, target=rail.target, subject=group)
+    evidence, status = rail.evidence, rail.status
+    return _first_to_hold(
+        "guardrail",
+        (
+            evidence == "insufficient",
+            "evidence",
+            WARNED,
+            f"the evidence on {title} is insufficient",
+        ),
+        (status == BROKEN, "broken", FAILED, f"{title} is broken"),
+        (
+            status == OPEN,
+            "open",
+            WARNED,
+            f"{title} is open: the interval reaches to both sides of the limit",
+        ),
+        (
+            evidence != "reliable",
+            "evidence",
+            WARNED,
+            f"{title} looks safe, but the evidence is {evidence}",
+        ),
+        (True, "safe", PASSED, f"{title} is safe"),
+        target=rail.target,
+        subject=group,
+    )
+
+
+def _first_to_hold(what: str, *sayings: _Saying, target: str, subject: str = "") -> Finding:
+    _, code, status, text = next(one for one in sayings if one[0])
+    return Finding(f"{what}-{code}", status, text, target=target, subject=subject)
