@@ -288,17 +288,19 @@ def rewarded(n: int, seed: int = 0) -> cr.RankingLog:
 
 def test_rewards_are_counted_page_by_page() -> None:
     log = rewarded(200)
-    found = Subject(log).page_counts(log)
+    hits, found = Subject(log).page_counts(log)
     rows = [row[:length] for row, length in zip(log.reward.tolist(), log.lengths, strict=True)]
-    assert found.hits.tolist() == [sum(r != 0 for r in row) for row in rows]
-    assert found.early.tolist() == [sum(r != 0 for row in rows for r in row[:-1])]
+    assert hits.tolist() == [sum(r != 0 for r in row) for row in rows]
+    assert found["early"].tolist() == [sum(r != 0 for row in rows for r in row[:-1])]
     full = [row for row in rows if len(row) == 4]
-    assert found.pages.tolist() == [sum(np.count_nonzero(r) == m for r in full) for m in range(5)]
+    assert found["pages"].tolist() == [
+        sum(np.count_nonzero(r) == m for r in full) for m in range(5)
+    ]
     for k in range(4):
         above = [row for row in full if any(row[:k])]
         below = [row for row in full if any(row[k + 1 :])]
         expected = [[len(part), sum(row[k] != 0 for row in part)] for part in (above, below)]
-        assert found.beside[:, k].tolist() == sum(expected, [])
+        assert found["beside"][:, k].tolist() == sum(expected, [])
 
 
 def test_rewards_are_counted_by_group_of_rows() -> None:

@@ -221,7 +221,7 @@ def test_users_who_stop_after_a_click_lose_no_pages(seed):
         log = cr.RankingLog(
             action=np.zeros(pages.shape, int), reward=pages, propensity=np.ones(pages.shape)
         )
-        return stops_of(Subject(log).page_counts(log).beside)
+        return stops_of(Subject(log).page_counts(log)[1]["beside"])
 
     rng = np.random.default_rng(seed)
     n, shown = 4000, 5

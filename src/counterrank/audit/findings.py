@@ -51,20 +51,6 @@ Name = TypeVar("Name")
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PageCounts:
-    """Rewarded items of each page (n,), and what follows from them."""
-
-    hits: Ints
-    #: Full pages by how many of their items are rewarded (K + 1,).
-    pages: Floats
-    #: Of full pages with a reward above a position, and of those with one below it: pages, and rewards
-    #: there (4, K).
-    beside: Floats
-    #: Rewards above the last item of their page (1,).
-    early: Floats
-
-
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is audited: facts about the log that every check may need."""
@@ -183,15 +169,19 @@ class Subject:
         """Return which cells (n, K) hold an item with a reward."""
         return self.once("rewarded", batch, lambda: (batch.reward != 0) & self.used(batch))
 
-    def page_counts(self, batch: RankingLog) -> PageCounts:
-        """Return how the rewards of a batch lie on its pages."""
+    def page_counts(self, batch: RankingLog) -> tuple[Ints, dict[str, Floats]]:
+        """Return the rewarded items of each page (n,), and sums of how rewards lie on pages.
 
-        def counted() -> PageCounts:
-            floats = (np.zeros(batch.K + 1), np.zeros((4, batch.K)), np.zeros(1))
-            counts = PageCounts(np.zeros(batch.n, np.int64), *floats)
-            reward = np.ascontiguousarray(batch.reward)
-            count_pages(reward, batch.lengths, counts.hits, *floats)
-            return counts
+        "pages": full pages by how many of their items are rewarded (K + 1,). "beside": of full pages with a
+        reward above a position, and of those with one below it, pages, and rewards there (4, K). "early":
+        rewards above the last item of their page (1,).
+        """
+
+        def counted() -> tuple[Ints, dict[str, Floats]]:
+            hits, K = np.zeros(batch.n, np.int64), batch.K
+            sums = {"pages": np.zeros(K + 1), "beside": np.zeros((4, K)), "early": np.zeros(1)}
+            count_pages(np.ascontiguousarray(batch.reward), batch.lengths, hits, *sums.values())
+            return hits, sums
 
         return self.once("pages", batch, counted)
 
@@ -268,7 +258,7 @@ def unit_sums(batch: RankingLog, values: Floats) -> Floats:
 def count_pages(
     reward: Floats, lengths: Ints, hits: Ints, pages: Floats, beside: Floats, early: Floats
 ) -> None:
-    """Fill the arrays of `PageCounts` for rewards (n, K)."""
+    """Fill the arrays of `Subject.page_counts` for rewards (n, K)."""
     width = reward.shape[1]
     for i in range(reward.shape[0]):
         first, last = width, -1

@@ -52,7 +52,7 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
     at = np.where(batch.action < 0, -1, batch.action & (BINS - 1))
     # No more bins than there are items: what other batches count in further ones is added.
     size = int(at.max(initial=0)) + 1
-    sums = {"items": np.zeros((2, size, DECILES)), "early": subject.page_counts(batch).early}
+    sums = {"items": np.zeros((2, size, DECILES)), "early": subject.page_counts(batch)[1]["early"]}
     item_sums(at, score, reward, rates, sums["items"])
     if "features" in subject.has:
         features, names = batch.features_of(batch.action), batch.item_feature_names

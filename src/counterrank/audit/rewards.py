@@ -89,14 +89,8 @@ def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
         cube = table.reshape(len(labels), len(days), -1)
         for level, on in np.argwhere(cube[:, :, 0]).tolist():
             parts[column, labels[level], days[on]] = cube[level, on]
-    counts = subject.page_counts(batch)
-    sums = {
-        "units": unit_sums(batch, counts.hits.astype(float)),
-        "early": counts.early,
-        "pages": counts.pages,
-        "beside": counts.beside,
-    }
-    return Tally(sums=sums, parts=parts)
+    hits, counts = subject.page_counts(batch)
+    return Tally({"units": unit_sums(batch, hits.astype(float)), **counts}, parts=parts)
 
 
 @jit
@@ -446,7 +440,7 @@ def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
         "items": _moments(means[at] * off),
         "visitors": _moments(page[earlier] * page[later]),
         "positions": np.stack([shown, hits, hits]).astype(float),
-        "early": subject.page_counts(batch).early,
+        "early": subject.page_counts(batch)[1]["early"],
     }
     return Tally(sums=going, parts=parts)
 

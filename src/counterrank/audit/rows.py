@@ -263,11 +263,11 @@ def _count_robots(batch: RankingLog, subject: Subject) -> Tally:
     if batch.context is not None and batch.unit is None:
         bins = hashed(batch.n, None, batch.context) % _CONTEXTS
         sums["context"] = np.bincount(bins.astype(np.int64), minlength=int(_CONTEXTS))
-    counts = subject.page_counts(batch)
-    sums["rewarded"] = counts.pages
+    hits, counts = subject.page_counts(batch)
+    sums["rewarded"] = counts["pages"]
     if batch.unit is not None and complete(batch):
         unit = np.unique(batch.unit, return_inverse=True)[1]
-        pages, clicked = np.bincount(unit), np.bincount(unit, counts.hits)
+        pages, clicked = np.bincount(unit), np.bincount(unit, hits)
         share = clicked[pages >= PAGES_EACH] / (batch.K * pages[pages >= PAGES_EACH])
         sums["greedy"] = np.array([(share == 1.0).sum(), ((share > 0.7) & (share < 1.0)).sum()])
     return Tally(sums=sums)

@@ -564,13 +564,12 @@ def _correlations(target: Scored, logger: Scored) -> tuple[Floats, Floats]:
     for row, other in enumerate((said, np.roll(said, 1, axis=0))):
         fits = (counts >= CORRELATED) & (counts == (counts if row == 0 else np.roll(counts, 1)))
         r = np.clip((y * other).sum(axis=1)[fits], -0.9993, 0.9993)
-        at = ((np.arctanh(r) + REACH) * BINS / (2 * REACH)).astype(np.int64)
-        table[row] = np.bincount(np.clip(at, 0, BINS - 1), minlength=BINS)
+        table[row] = np.histogram(np.arctanh(r), BINS, (-REACH, REACH))[0]
     lengths = [np.sqrt((_centred(one, inside) ** 2).sum(axis=1)) for one in (new, old)]
     wider = lengths[0] / np.maximum(lengths[1], 1e-300)
     usable = (counts >= CORRELATED) & (np.minimum(*lengths) > 1e-4)
-    at = (np.log2(wider[usable]) / (4 * REACH) + 0.5) * BINS
-    spreads = np.bincount(np.clip(at, 0, BINS - 1).astype(np.int64), minlength=BINS)
+    ends = (-2 * REACH, 2 * REACH)
+    spreads = np.histogram(np.clip(np.log2(wider[usable]), *ends), BINS, ends)[0]
     return table, spreads.astype(float)
 
 

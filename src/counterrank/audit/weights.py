@@ -170,7 +170,8 @@ def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
 
 def _judge_weights(tally: Tally, subject: Subject) -> list[Finding]:
     """Return the findings on the logger's numbers and on each target's mean weight."""
-    return [*_inverse(tally, subject), *_overall(tally, subject)]
+    inverse = _inverse(tally, subject)
+    return [inverse, *_overall(tally, subject, inverse.status is FAILED)]
 
 
 #: The mean weight at each position, and what the logger's numbers alone give away.
@@ -383,13 +384,15 @@ def _apart(bad: list[int], table: Floats, mean: Floats, z: Floats) -> list[int]:
     return found if count[found].sum() <= count.sum() / 2 else []
 
 
-def _overall(tally: Tally, subject: Subject) -> list[Finding]:
-    """Bonferroni over positions; material when the mean is off by 10 %."""
+def _overall(tally: Tally, subject: Subject, small: bool) -> list[Finding]:
+    """Bonferroni over positions; material when the mean is off by 10 %.
+
+    `small` says that the logger's numbers are too small to be probabilities.
+    """
     known = {name: tally.parts[name,] for name in subject.targets if (name,) in tally.parts}
     found = {name: tested(sums) for name, sums in known.items()}
     if not found:
         return WEIGHTS.skipped("no target policy was named, or its weights cannot be formed")
-    small = too_small(tally, subject)
     weak = {name: p * np.sum(~np.isnan(p)) <= LIMITING for name, (_, _, p) in found.items()}
     alone = len(found) > 1 == sum(one.any() for one in weak.values())
     return [
@@ -440,54 +443,37 @@ def _overall_finding(
         f"weights of '{name}' average {mean[worst_at]:.3g} instead of 1 at position {worst_at + 1} "
         f"({in_z(z[worst_at])}); positions affected: {listed((np.flatnonzero(weak) + 1).tolist())}"
     )
-    cause, remedy = blame(float(mean[worst_at]), alone=alone, small=small)
     return finding(
         check,
         FAILED if off > 0.1 else WARNED,
         text,
-        cause,
-        remedy,
+        *blame(float(mean[worst_at]), alone=alone, small=small),
         target=name if alone else None,
     )
 
 
-def _inverse(tally: Tally, subject: Subject) -> list[Finding]:
-    """The logger alone: the mean of 1/p is the number of items with a chance, so never more than there are."""
+def _inverse(tally: Tally, subject: Subject) -> Finding:
+    """The logger alone: the mean of 1/p is the number of items with a chance, so never more than there are.
+
+    E[1/p] is that number whatever the policy. It fails where the logger's numbers are too small to be
+    probabilities.
+    """
     check = "inverse-propensity"
     if "1/p" not in tally.sums:
-        return [finding(check, SKIPPED, f"'{subject.kind}' propensities are not of single items")]
-    size = max(int(tally.peaks["actions"][0]), subject.first.n_actions)
-    mean = tally.sums["1/p"][1] / np.maximum(tally.sums["1/p"][0], 1)
-    text = f"the mean of 1/propensity is at most {mean.max():.4g}, with {size:,} items"
-    if not too_small(tally, subject):
-        return [finding(check, PASSED, text)]
-    cause, remedy = blame(2.0, alone=False, small=True)
-    return [
-        finding(
-            check,
-            FAILED,
-            f"{text}: more than probabilities allow",
-            cause,
-            remedy,
-        )
-    ]
-
-
-def too_small(tally: Tally, subject: Subject) -> bool:
-    """Return whether the logger's numbers are too small to be probabilities: mean 1/p above the number of items.
-
-    E[1/p] is the number of items with a chance, whatever the policy, so it cannot exceed A.
-    """
-    if "1/p" not in tally.sums:
-        return False
-    size = max(int(tally.peaks["actions"][0]), subject.first.n_actions)
-    # In units of A: then the law to test is a mean of 1, as for weights.
-    scaled = tally.sums["1/p"][:3] / np.array([1.0, size, size**2])[:, None]
-    if not np.isfinite(scaled).all():  # an item with a chance of 1e-154 or less was shown
-        return True
+        return finding(check, SKIPPED, f"'{subject.kind}' propensities are not of single items")
+    sums, size = tally.sums["1/p"], max(int(tally.peaks["actions"][0]), subject.first.n_actions)
+    most = (sums[1] / np.maximum(sums[0], 1)).max()
+    text = f"the mean of 1/propensity is at most {most:.4g}, with {size:,} items"
+    # In units of the number of items: then the law to test is a mean of 1, as for weights.
+    scaled = sums / np.array([1.0, size, size**2])[:, None]
     mean, z, p = tested(scaled)
     # Two percent on top of significance: in a large log mere rounding is significant.
-    return bool(np.any((mean > 1.02) & (z > 0) & (np.nan_to_num(p, nan=1.0) < 0.001)))
+    small = (mean > 1.02) & (z > 0) & (np.nan_to_num(p, nan=1.0) < 0.001)
+    # An item with a chance of 1e-154 or less was shown: then the sums are no numbers.
+    if np.isfinite(scaled).all() and not small.any():
+        return finding(check, PASSED, text)
+    text = f"{text}: more than probabilities allow"
+    return finding(check, FAILED, text, *blame(2.0, alone=False, small=True))
 
 
 def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:

@@ -414,5 +414,6 @@ def _of_guardrail(rail: GuardrailResult) -> Finding:
 
 
 def _first_to_hold(what: str, *sayings: _Saying, target: str, subject: str = "") -> Finding:
+    """Return the finding of the first saying that holds."""
     _, code, status, text = next(one for one in sayings if one[0])
     return Finding(f"{what}-{code}", status, text, target=target, subject=subject)
