@@ -105,18 +105,17 @@ class Auditor:
         n, events = max(total.rows, default=0), self.subject.first.events
         findings = [] if events is None else [*events.findings]
         for check, tally, looked in zip(self.checks, total.parts, total.rows, strict=True):
-            for one in self._findings(check, tally):
+            if check.needs in self.subject.has:
+                found = check.finish(tally, self.subject)
+            else:
+                # Where nothing stands in `otherwise`, people need not be told.
+                found = check.skipped(check.otherwise) if check.otherwise else []
+            for one in found:
                 # How many rankings it rests on, where these were not all.
                 partly = looked != n and one.status is not SKIPPED
                 text = f"{one.text} (in {looked:,} of {n:,} rankings)" if partly else one.text
                 findings.append(replace(one, text=text))
         return findings
-
-    def _findings(self, check: Check, tally: Tally) -> list[Finding]:
-        if check.needs in self.subject.has:
-            return check.finish(tally, self.subject)
-        # Where nothing stands in `otherwise`, people need not be told.
-        return check.skipped(check.otherwise) if check.otherwise else []
 
 
 def auditor_of(

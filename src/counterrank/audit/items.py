@@ -63,8 +63,8 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
             item_sums(code, score, reward, rates, sums[f"kind {name}"])
     paid = reward > 0
     values, items = reward[paid], at[paid]
-    sums["positive"] = np.bincount(items, minlength=size).astype(float)
-    for name, rows in (("ones", values == 1), ("even", whole(values / 2))):
+    kinds = (("positive", values > 0), ("ones", values == 1), ("even", whole(values / 2)))
+    for name, rows in kinds:
         sums[name] = np.bincount(items[rows], minlength=size).astype(float)
     sums["whole"] = np.array([whole(values).sum(), len(values)], dtype=float)
     return Tally(sums=sums)

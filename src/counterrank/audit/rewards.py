@@ -129,10 +129,11 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
         ]
     tests = sum(len(labels) for labels, _ in columns.values())
     for column, (labels, cube) in columns.items():
-        found += _apart(column, labels, cube.sum(axis=1), subject, design, tests)
+        table = cube.sum(axis=1)
+        found += _apart(column, labels, table, subject, design, tests)
         if column != BLOCK:
-            found += _at_positions(column, labels, cube.sum(axis=1), subject)
-            found += _counted_twice(column, labels, cube.sum(axis=1), subject)
+            found += _at_positions(column, labels, table, subject)
+            found += _counted_twice(column, labels, table, subject)
     labelled = {name: one for name, one in columns.items() if _labelled(name, subject)}
     found += _on_a_day(np.array(days), overall[:, :3], subject, design)
     found += _since_a_day(labelled, days, subject, design)

@@ -467,11 +467,11 @@ def _like_users(name: str, sums: Floats, known: bool) -> bool:
     repeats = max(LEAST, LEAST_SHARE * rows) <= values <= MOST_SHARE * rows
     if not repeats or not pairs:
         return False
+    named = _named(name, USERS)
     if not known:
-        return _named(name, USERS)
+        return named
     within, between = _within(sums)
     # What a visit changes (the hour) differs within a user, so not every column has to agree.
-    named = _named(name, USERS)
     agree = (within >= (0.8 if named else AGREE)) & (within - between >= MORE)
     return bool(agree.any() if named else 2 * agree.sum() > len(agree))
 

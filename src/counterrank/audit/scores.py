@@ -528,8 +528,7 @@ def _filled(name: str, tally: Tally) -> Iterator[Finding]:
     # An item of fixed score has it in all its rows; a value of many items was filled in. Scores of few
     # steps (stars, grades) have more such values.
     if count > EQUAL * total and items >= 10 and count > TIMES * next_count:
-        yield finding(
-            TARGET_SCORES.name,
+        yield from TARGET_SCORES.finds(
             WARNED,
             f"{in_percent(count / total)} of the scores of '{name}' are exactly {float(value):g}",
             "missing scores were filled with one value, or scores were cut at it",
@@ -613,7 +612,7 @@ def _of_other_rows(name: str, tally: Tally) -> Iterator[Finding]:
     variance = float(own @ (at - means[0]) ** 2) / float(own.sum())
     spread = math.sqrt(variance * (1 / own.sum() + 1 / other.sum()))
     if own.sum() >= RANDOM_ROWS and means[0] - means[1] < NOTHING * spread:
-        yield _of_others(name, 1.0)
+        yield from _of_others(name, 1.0)
         return
     smooth = np.convolve(own, np.full(5, 0.2), mode="same")
     mode = int(smooth.argmax())
@@ -631,7 +630,7 @@ def _of_other_rows(name: str, tally: Tally) -> Iterator[Finding]:
     if mode - middle < NARROW * width:
         return
     if share > SHARE and share > BEYOND * error:
-        yield _of_others(name, min(share, 1.0))
+        yield from _of_others(name, min(share, 1.0))
 
 
 def _of_two_scales(name: str, counts: Floats | None) -> Iterator[Finding]:
@@ -647,8 +646,7 @@ def _of_two_scales(name: str, counts: Floats | None) -> Iterator[Finding]:
     bins = valley + int(smooth[valley:].argmax()) - int(smooth[:valley].argmax())
     apart = bins * 4 * REACH / BINS
     if fewer >= OF_ROWS and apart >= APART and depth[valley] < BETWEEN:
-        yield finding(
-            TARGET_SCORES.name,
+        yield from TARGET_SCORES.finds(
             WARNED,
             f"in {in_percent(fewer, 0)} of the rows the scores of '{name}' spread about {2**apart:.2g} times as much "
             "as in the others, or as little",
@@ -658,9 +656,8 @@ def _of_two_scales(name: str, counts: Floats | None) -> Iterator[Finding]:
         )
 
 
-def _of_others(name: str, share: float) -> Finding:
-    return finding(
-        TARGET_SCORES.name,
+def _of_others(name: str, share: float) -> list[Finding]:
+    return TARGET_SCORES.finds(
         FAILED,
         f"in about {in_percent(share, 0)} of the rows the scores of '{name}' fit the candidates of "
         "another row as well as their own",
@@ -698,8 +695,7 @@ class Coverage:
         left = self.rows - self.kept
         if not left:
             return
-        yield finding(
-            TARGET_SCORES.name,
+        yield from TARGET_SCORES.finds(
             PASSED if self.kept >= NEARLY_ALL * self.rows else WARNED,
             f"'{self.target}' scores all candidates in {in_percent(self.kept / self.rows)} of the "
             f"rankings; the other {left:,} of {self.rows:,} are left out",

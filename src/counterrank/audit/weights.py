@@ -629,8 +629,7 @@ def _changed(name: str, table: Floats, units: Floats | None, chance: float) -> I
         p = two_sided(trend, math.sqrt(design * spread * float(moment**2 @ n)))
         if p <= chance and abs(halves[0] - halves[1]) > MATERIAL * abs(sum(halves)) / 2:
             lifts = [100 * float(half[2] / half[1]) for half in (first, second)]
-            yield finding(
-                LIFT_BY_HALVES.name,
+            yield from LIFT_BY_HALVES.finds(
                 WARNED,
                 f"the lift of '{name}' changes in the course of the log (p = {p:.1g}): by weights it is "
                 f"{lifts[0]:+.1f} % in the first half and {lifts[1]:+.1f} % in the second",

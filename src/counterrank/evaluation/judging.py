@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Floats
 from counterrank.errors import ConfigError
 from counterrank.estimators import Estimate
 from counterrank.estimators.weights.diagnostics import (
@@ -171,7 +171,7 @@ def ess(e: TargetEvidence) -> Found:
         by_position = effective_rows_by_position(moments)
         weak = np.flatnonzero(by_position < POSITION_ESS) + 1
         if len(weak):
-            reason += f", but fewer than {POSITION_ESS:.0f} at position {_listed(weak)}"
+            reason += f", but fewer than {POSITION_ESS:.0f} at position {', '.join(map(str, weak))}"
             factor = POSITION_ESS / max(float(by_position.min()), 1.0)
             return _short(WARNED, reason, found.n, factor, f"{EXPLORE} there")
     if moments is not None and tail_index(moments) > THRESHOLDS["tail"].reliable:
@@ -253,7 +253,7 @@ def support(e: TargetEvidence) -> Found:
     return _found(
         line.status(float(shares[worst])),
         reason,
-        f"explore those items at position {_listed(weak)}",
+        f"explore those items at position {', '.join(map(str, weak))}",
     )
 
 
@@ -461,10 +461,6 @@ def round_up(value: float) -> int:
         return whole
     step = int(10 ** (len(str(whole)) - 2))
     return -(-whole // step) * step
-
-
-def _listed(numbers: Ints) -> str:
-    return ", ".join(str(int(k)) for k in numbers)
 
 
 #: Checks of an estimate. All other codes are the audit's, which name causes; these name symptoms.
