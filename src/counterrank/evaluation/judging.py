@@ -558,14 +558,10 @@ def of_audit(findings: Iterable[Finding], target: str) -> Iterator[Finding]:
     What failed makes the evidence directional, and insufficient where it is fatal.
     """
     for one in findings:
-        concerned = one.target in (None, target)
-        if concerned and (one.status is FAILED or (one.status is WARNED and limits(one))):
+        limits = one.code in LIMITING or one.code.startswith(LIMITING_KINDS)
+        counts = one.status is FAILED or (one.status is WARNED and limits)
+        if counts and one.target in (None, target):
             yield replace(one, status=FAILED if one.fatal else WARNED, target=target)
-
-
-def limits(one: Finding) -> bool:
-    """Return whether a warning of the audit is about weights, scores or rewards."""
-    return one.code in LIMITING or one.code.startswith(LIMITING_KINDS)
 
 
 def verdict(findings: Mapping[str, Sequence[Finding]]) -> Verdict:
