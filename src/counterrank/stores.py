@@ -243,8 +243,7 @@ def stamp(path: PathLike) -> Stamp:
     if not is_url(text):
         state = os.stat(text)
         return state.st_size, state.st_mtime_ns, str(state.st_ino)
-    with opened(text) as file, clear_errors(text):
-        return _stamp(text, file)
+    return glance(text, 0)[0]
 
 
 def glance(path: PathLike, count: int) -> tuple[Stamp, bytes]:

@@ -13,7 +13,7 @@ import click
 
 from counterrank import atomic
 from counterrank.errors import ConfigError
-from counterrank.io import EventsGuess, LogGuess, guess_events, guess_log, sample_of
+from counterrank.io import TableGuess, guess_events, guess_log, sample_of
 
 #: What a terminal may be asked, in this order; elsewhere nothing is.
 QUESTIONS = {
@@ -60,7 +60,7 @@ def init(log: str, events: str | None, out: str, columns: str) -> None:
 
 
 def job_lines(
-    log: str, guess: LogGuess, events: str | None, joined: EventsGuess | None, folder: Path
+    log: str, guess: TableGuess, events: str | None, joined: TableGuess | None, folder: Path
 ) -> Iterator[str]:
     """Yield the lines of a commented job file in TOML."""
     yield "# Written by `counterrank init`; every line is a guess to be checked."

@@ -4,7 +4,7 @@ from counterrank.io.events import Events
 from counterrank.io.files import check_outputs
 from counterrank.io.options import ROLES, LogLike, OpenOptions, ReadOptions, columns_of, load_toml
 from counterrank.io.reading import adapter, concat, from_frame, in_memory, read_log
-from counterrank.io.roles import EventsGuess, LogGuess, guess_events, guess_log, sample_of
+from counterrank.io.roles import TableGuess, guess_events, guess_log, sample_of
 from counterrank.io.scanning import FileSource, open_source, opened, scan_log
 from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
@@ -12,13 +12,12 @@ from counterrank.io.where import Where
 __all__ = [
     "ROLES",
     "Events",
-    "EventsGuess",
     "FileSource",
-    "LogGuess",
     "LogLike",
     "OpenOptions",
     "Query",
     "ReadOptions",
+    "TableGuess",
     "Where",
     "adapter",
     "check_outputs",

@@ -214,24 +214,16 @@ class Join:
             )
 
     def _refuse_aggregates(self) -> None:
-        import duckdb
-
         for name, text in self.events.rewards.items():
-            try:
+            said = f"the aggregate of '{name}', {text[:200]!r},"
+            with sql.usable(said, remedy="write one like count(*) or sum(revenue)"):
                 found = sql.table(
                     self.opened, f"SELECT ({text}\n) AS found FROM events GROUP BY {sql.name(' number')}"
                     " LIMIT 0"
                 )  # fmt: skip
-            except duckdb.Error as problem:
-                raise ConfigError(
-                    f"the aggregate of '{name}', {text[:200]!r}, cannot be used: "
-                    f"{sql.reason(problem)}; write one like count(*) or sum(revenue)"
-                ) from None
             kind = found.schema.types[0]
             if not (values.is_number(kind) or pa.types.is_boolean(kind)):
-                raise ConfigError(
-                    f"the aggregate of '{name}', {text[:200]!r}, gives {kind}; a reward is a number"
-                )
+                raise ConfigError(f"{said} gives {kind}; a reward is a number")
 
     def _one(self, query: str) -> tuple[Any, ...]:
         found: tuple[Any, ...] = self.opened.execute(query).fetchall()[0]

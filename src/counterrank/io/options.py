@@ -198,10 +198,15 @@ def _weights(key: str, given: Any) -> str | tuple[float, ...]:
         ) from None
 
 
-def _text(key: str, given: Any) -> str:
-    if isinstance(given, str):
-        return given
-    raise ConfigError(f"{key} must be a text, got {given!r}")
+def _one_of(kind: type, wanted: str) -> Clean:
+    """Return what takes values of one type as they are, and refuses any other."""
+
+    def clean(key: str, given: Any) -> Any:
+        if isinstance(given, kind):
+            return given
+        raise ConfigError(f"{key} {wanted}, got {given!r}")
+
+    return clean
 
 
 def _whole(key: str, given: Any) -> int:
@@ -229,12 +234,6 @@ def _rewards(key: str, given: Any) -> dict[str, str]:
     return dict(pairs)
 
 
-def _events(key: str, given: Any) -> Events:
-    if isinstance(given, Events):
-        return given
-    raise ConfigError(f"{key} is counterrank.Events(path, on=..., rewards=...); got {given!r}")
-
-
 def _path(key: str, given: Any) -> str:
     path: str = os.fspath(given)
     return path
@@ -242,12 +241,6 @@ def _path(key: str, given: Any) -> str:
 
 def _where(key: str, given: Any) -> Where:
     return Where.of(given)
-
-
-def _switch(key: str, given: Any) -> bool:
-    if isinstance(given, bool):
-        return given
-    raise ConfigError(f"{key} must be true or false, got {given!r}")
 
 
 def _policy(where: str, given: Any) -> PolicySpec:
@@ -291,9 +284,6 @@ class ReadOptions:
     keep: tuple[str, ...] = ()
     targets: tuple[str, ...] | None = None
     propensity_kind: str | None = None
-    unit: str | None = None
-    weight: str | None = None
-    behavior: str | None = None
     position_weights: str | tuple[float, ...] = "uniform"
     missing_reward: str = "error"
     require_propensity: bool = True
@@ -323,17 +313,16 @@ class ReadOptions:
         values: dict[str, Any] = {
             key: _FORMS[key](key, value) for key, value in given.items() if value is not None
         }
-        return cls(**values)._checked()
+        # Roles with an option of their own are columns like any other.
+        own = {role: values.pop(role) for role in _OWN_OPTION if role in values}
+        columns = values.pop("columns", {}) | {role: name for role, name in own.items() if name}
+        return cls(columns=columns, **values)._checked()
 
     def column(self, role: str) -> str | tuple[str, ...]:
         """Return what the data calls a role or target."""
         if role == "reward" and self.rewards:
             return next(iter(self.rewards.values()))
-        return self._single(role) or self.columns.get(role, role)
-
-    def _single(self, role: str) -> str | None:
-        """Return the column of a role that has an option of its own."""
-        return {"unit": self.unit, "behavior": self.behavior, "weight": self.weight}.get(role)
+        return self.columns.get(role, role)
 
     def over(self, columns: Mapping[str, str], context: Iterable[str], kind: str) -> Self:
         """Return these options over what a format implies."""
@@ -343,10 +332,6 @@ class ReadOptions:
             context=tuple(context) if self.context is None else self.context,
             propensity_kind=self.propensity_kind or kind,
         )
-
-    def is_named(self, role: str) -> bool:
-        """Whether the user pointed at a column for this role, so that its absence is an error."""
-        return role in self.columns or bool(self._single(role))
 
     def carrying(self, names: Iterable[str]) -> Self:
         """Return options that read further columns, with one value per ranking."""
@@ -371,9 +356,8 @@ class ReadOptions:
         if self.events is None:
             return found
         # Each event is a reward; others may stand in the log.
-        named = {name: name for name in self.events.names}
         events = self.events.seen_at(None)
-        return replace(found, rewards={**named, **self.rewards}, events=events)
+        return replace(found, rewards=events.beside(self.rewards), events=events)
 
     def _refuse_unknown_parts(self) -> None:
         named = ("propensity", *dict.fromkeys([*(self.targets or ()), *self.policies]))
@@ -401,6 +385,10 @@ class ReadOptions:
                 )
 
 
+_OWN_OPTION = ("unit", "weight", "behavior")
+_text = _one_of(str, "must be a text")
+_switch = _one_of(bool, "must be true or false")
+
 #: How what a user gives for an option is brought into one form.
 _FORMS: Mapping[str, Clean] = {
     "columns": _mapping,
@@ -427,7 +415,7 @@ _FORMS: Mapping[str, Clean] = {
     "version": _whole,
     "target_lists": _lists,
     "rewards": _rewards,
-    "events": _events,
+    "events": _one_of(Events, "is counterrank.Events(path, on=..., rewards=...)"),
 }
 
 

@@ -53,10 +53,7 @@ def rankings_of(
     Keys and times by which events are joined are lists of their own.
     """
     columns = spec.to_read(events)
-    lower = [column.lower() for column in columns]
-    for column in columns:
-        if lower.count(column.lower()) > 1:
-            raise LogError(f"there are two columns called '{column}' but for the case of letters")
+    tables.refuse_twice([name.lower() for name in columns], "but for the case of letters, ")
     local = [_local(file, columns) for file in files]
 
     def place(file: int, row: int) -> str:
@@ -135,14 +132,11 @@ def _events_table(opened: Any, files: Sequence[DataFile]) -> dict[str, pa.DataTy
 
 def _refuse_lacking(files: Sequence[DataFile], events: Events) -> None:
     """Raise when a file lacks a column that is used and others have: its events would count as none."""
-    known = [{*tables.schema(file).names, *dict(file.partitions)} for file in files]
-    for name in sorted(events.used & set().union(*known)):
-        for file, names in zip(files, known, strict=True):
-            if name not in names:
-                raise LogError(
-                    f"{file.title} has no column '{name}', which other files of the events have",
-                    remedy="write it there too, with nulls where it is not known",
-                )
+    known = {
+        name for file in files for name in (*tables.schema(file).names, *dict(file.partitions))
+    }
+    for file in files:
+        tables.present(tables.schema(file), sorted(events.used & known), file)
 
 
 def with_events(
@@ -231,11 +225,9 @@ def _item_lists(piece: pa.Table, spec: LogSpec) -> pa.Array:
     if action.has_lists:
         return values.as_lists(piece[action.name], action.name)
     n, width = piece.num_rows, len(action.columns)
-    entries = pa.concat_arrays([values.plain(values.one_chunk(piece[c])) for c in action.columns])
+    entries = [values.plain(values.one_chunk(piece[name])) for name in action.columns]
     order = np.arange(n * width).reshape(width, n).T.ravel()
-    return pa.LargeListArray.from_arrays(
-        pa.array(np.arange(n + 1) * width), entries.take(pa.array(order))
-    )
+    return _listed(pa.chunked_array(entries), order, np.full(n, width))
 
 
 def _flat(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterrank.io import tables
+from counterrank.io import sql, tables
 from counterrank.io.files import expand
 from counterrank.io.values import is_list, is_text
 
@@ -66,8 +66,8 @@ SAMPLE_ROWS = 20_000
 
 
 @dataclass(frozen=True)
-class LogGuess:
-    """The roles of the columns of an impressions table."""
+class TableGuess:
+    """The roles of the columns of an impressions table; or how an events table joins, and its rewards."""
 
     #: Role to column, as the table `[columns]` of a job has it.
     columns: dict[str, str] = field(default_factory=dict)
@@ -80,17 +80,8 @@ class LogGuess:
     time: str = ""
     unit: str = ""
     rewards: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class EventsGuess:
-    """How an events table joins, and which rewards it holds."""
-
+    #: By which columns events find what was shown.
     join: tuple[str, ...] = ()
-    rewards: dict[str, str] = field(default_factory=dict)
-    time: str = ""
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
@@ -175,7 +166,7 @@ class Sample:
         return [name for name in self.names if not pa.types.is_nested(self.kind(name))]
 
 
-def guess_log(table: pa.Table, given: Mapping[str, str] | None = None) -> LogGuess:
+def guess_log(table: pa.Table, given: Mapping[str, str] | None = None) -> TableGuess:
     """Return what the columns of an impressions table probably are.
 
     `given` are roles that a person has named: role to column.
@@ -223,7 +214,7 @@ def guess_log(table: pa.Table, given: Mapping[str, str] | None = None) -> LogGue
             notes.append(f"{label}: {', '.join(listed)}")
     if len(rewards) == 1 and next(iter(rewards.values())) != "reward":
         columns["reward"] = next(iter(rewards.values()))
-    return LogGuess(
+    return TableGuess(
         columns={role: name for role, name in columns.items() if role != name},
         targets=targets,
         logger=logger,
@@ -363,7 +354,7 @@ def _context(sample: Sample, group: str | None) -> tuple[tuple[str, ...], tuple[
     return tuple(context), tuple(features)
 
 
-def guess_events(events: pa.Table, columns: Mapping[str, str]) -> EventsGuess:
+def guess_events(events: pa.Table, columns: Mapping[str, str]) -> TableGuess:
     """Return how an events table joins to the impressions, and which rewards it holds.
 
     `columns` are the roles that `guess_log` found.
@@ -389,10 +380,9 @@ def guess_events(events: pa.Table, columns: Mapping[str, str]) -> EventsGuess:
         shown = [one for one in found if not {"impression", "view", "shown"} & set(words(one))]
         order = sorted(shown, key=lambda one: ("click" not in one.lower(), one))
         for one in order[:5]:
-            quoted = one.replace("'", "''")
             name = "_".join(words(one)) or "events"
             rewards[f"{name}s" if name == "click" else name] = (
-                f"count(*) filter (where {_quoted(kind)} = '{quoted}')"
+                f"count(*) filter (where {_quoted(kind)} = {sql.literal(one)})"
             )
     else:
         rewards["events"] = "count(*)"
@@ -401,8 +391,10 @@ def guess_events(events: pa.Table, columns: Mapping[str, str]) -> EventsGuess:
             rewards["_".join(words(name))] = f"coalesce(sum({_quoted(name)}), 0)"
             break
     said = (*said, f"rewards from events: {', '.join(rewards)}")
-    return EventsGuess(tuple(join), rewards, time, said, tuple(missing))
+    return TableGuess(
+        join=tuple(join), rewards=rewards, time=time, notes=said, missing=tuple(missing)
+    )
 
 
 def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else sql.name(name)

@@ -625,10 +625,11 @@ class _Resolver:
         name = self.options.column(role)
         if isinstance(name, tuple):
             raise LogError(f"'{role}' is one column, but {len(name)} are given: {', '.join(name)}")
-        if self.options.is_named(role):
+        asked = role in self.options.columns
+        if asked:
             self.require(name, role)
         # A column of that name may be anything, the weight of a product for one.
-        if name not in self.names or (role == "weight" and not self.options.is_named(role)):
+        if name not in self.names or (role == "weight" and not asked):
             return None
         kind = self.table.schema.field(name).type
         if role != "behavior" and not values.is_scalar(kind):
@@ -672,7 +673,6 @@ class _Resolver:
             *(options.context or ()),
             *(options.segments or ()),
             *options.keep,
-            options.unit,
             *options.columns.values(),
         }
         return [name for name in self.table.column_names if name not in spoken]

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ from counterrank.io.cluster import (
 )
 from counterrank.io.options import ReadOptions
 from counterrank.io.scanning import FileSource
-from counterrank.io.where import COMPARE, IN, IS_NULL, JOIN, NOT, RowCondition, Where
+from counterrank.io.where import COMPARE, IN, IS_NULL, RowCondition, Where
 
 #: No more results than this come to the driver one by one; neighbours are added on the workers.
 RESULTS = 256
@@ -197,14 +197,11 @@ def _filtered(frame: Any, where: Where | None) -> Any:
     with _plainly():
         # No row, but the types of the columns: a value that is none of them is told at once.
         where.expression(frame.limit(0).toArrow().schema)
-        return frame.where(_condition(frame, where.condition))
+        return frame.where(where.condition.expression(partial(_compared, frame)))
 
 
-def _condition(frame: Any, part: RowCondition) -> Any:
-    """Return a condition as Spark's, which pushes it down as far as it can."""
-    if part.parts:
-        parts = [_condition(frame, one) for one in part.parts]
-        return ~parts[0] if part.kind == NOT else reduce(JOIN[part.kind], parts)
+def _compared(frame: Any, part: RowCondition) -> Any:
+    """Return the comparison of a column as Spark's, which pushes it down as far as it can."""
     column = frame[_quoted(part.column)]
     if part.kind == IS_NULL:
         return column.isNull()

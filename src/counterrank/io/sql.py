@@ -165,6 +165,17 @@ def _changing() -> frozenset[str]:
     return frozenset(row[0] for row in found)
 
 
+@contextmanager
+def usable(said: str, *, remedy: str = "") -> Iterator[None]:
+    """Turn what DuckDB raises about an expression into one message; `said` is how it was written."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as problem:
+        raise ConfigError(f"{said} cannot be used: {reason(problem)}", remedy=remedy) from None
+
+
 def reason(problem: BaseException) -> str:
     """Return what DuckDB says, without the kind of its error.
 

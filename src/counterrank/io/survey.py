@@ -335,8 +335,6 @@ def _planned(
     with guard(files[0].title, prefix=True):
         spec = survey.finish(sample)
     parts, n = _parts(files)
-    if not n:
-        raise LogError(f"{files[0].title} is empty: it has columns but no rows")
     if options.where is None:
         return spec, parts, n
     parts = pruned(parts, options.where)

@@ -280,7 +280,7 @@ def present(schema: pa.Schema, columns: Columns, file: DataFile) -> list[str] | 
     for name in columns:
         if name not in kinds and name not in elsewhere:
             raise LogError(
-                f"{file.title} has no column '{name}', which other files of this log have",
+                f"{file.title} has no column '{name}', which other files beside it have",
                 remedy="write it there too, with nulls where it is not known, or leave that file out"
                 + ("; or name the context " + say("--context") if name[:2] == "x_" else ""),
             )

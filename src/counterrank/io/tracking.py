@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from counterrank.errors import LogError
-from counterrank.io import tables
+from counterrank.io import sql, tables
 from counterrank.io.events import Events
 from counterrank.io.files import DataFile, Unpacked, expand
 from counterrank.io.options import ReadOptions
@@ -89,10 +89,9 @@ class _Tracked:
 
 
 def _aggregate(kind: str) -> str:
-    quoted = kind.replace("'", "''")
     if kind == "revenue":
         return "coalesce(sum(revenue), 0)"
-    return f"cast(count(*) filter (where kind = '{quoted}') > 0 as integer)"
+    return f"cast(count(*) filter (where kind = {sql.literal(kind)}) > 0 as integer)"
 
 
 def _wanted(options: ReadOptions, default: dict[str, str]) -> dict[str, str]:
@@ -134,23 +133,19 @@ def _moment(given: Any) -> int | None:
     """
     if given in (None, ""):
         return None
-    if isinstance(given, datetime):
-        found = given
-    else:
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
         try:
-            number = float(given)
-        except (TypeError, ValueError):
-            try:
-                found = datetime.fromisoformat(str(given))
-            except ValueError:
-                raise LogError(f"the timestamp {str(given)[:60]!r} is no time") from None
-        else:
-            for limit, scale in ((1e17, 1e-3), (1e14, 1.0), (1e11, 1e3)):
-                if abs(number) > limit:
-                    return int(number * scale)
-            return int(number * 1e6)
-    zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return int(zoned.timestamp() * 1e6)
+            found = datetime.fromisoformat(str(given))
+        except ValueError:
+            raise LogError(f"the timestamp {str(given)[:60]!r} is no time") from None
+        zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
+        return int(zoned.timestamp() * 1e6)
+    for limit, scale in ((1e17, 1e-3), (1e14, 1.0), (1e11, 1e3)):
+        if abs(number) > limit:
+            return int(number * scale)
+    return int(number * 1e6)
 
 
 def _inside(row: Json, *path: str) -> Any:

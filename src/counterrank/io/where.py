@@ -10,7 +10,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Self
 
 import numpy as np
@@ -52,16 +52,12 @@ class RowCondition:
     values: tuple[Literal, ...] = ()
     parts: "tuple[RowCondition, ...]" = ()
 
-    def expression(self, schema: pa.Schema) -> Any:
-        """Return the condition as Arrow's."""
-        if self.parts:
-            found = [part.expression(schema) for part in self.parts]
-            return ~found[0] if self.kind == NOT else reduce(JOIN[self.kind], found)
-        column, kind = pc.field(self.column), _type_of(self.column, schema)
-        if self.kind == IS_NULL:
-            return column.is_null()
-        fitted = [_fitted(value, self.column, kind) for value in self.values]
-        return _among(column, fitted) if self.kind == IN else COMPARE[self.kind](column, *fitted)
+    def expression(self, compared: "Callable[[RowCondition], Any]") -> Any:
+        """Return the condition as an expression of Arrow or Spark; `compared` makes that of one column."""
+        if not self.parts:
+            return compared(self)
+        found = [part.expression(compared) for part in self.parts]
+        return ~found[0] if self.kind == NOT else reduce(JOIN[self.kind], found)
 
     def columns(self) -> Iterator[str]:
         """Yield the columns it looks at."""
@@ -151,7 +147,7 @@ class Where:
         if self.condition is None:
             self.rows(schema.empty_table())
             return pc.scalar(True)
-        return self.condition.expression(schema)
+        return self.condition.expression(partial(_compared, schema))
 
     def rows(self, table: pa.Table) -> NDArray[np.int64]:
         """Return the numbers of the rows of a table that fit.
@@ -173,21 +169,23 @@ class Where:
 
     def _in_sql(self, table: pa.Table) -> pa.Table:
         """Return the numbers of rows, and whether they fit by DuckDB."""
-        import duckdb
-
-        try:
-            with sql.connection() as opened:
-                opened.register("log", table)
-                query = f"SELECT {sql.name(_ROW)}, ({self.text}\n) AS fits FROM log"
-                answer = sql.table(opened, query)
-        except duckdb.Error as problem:
-            raise ConfigError(
-                f"the condition {self.text[:200]!r} cannot be used: {sql.reason(problem)}"
-            ) from None
+        said = f"the condition {self.text[:200]!r}"
+        with sql.connection() as opened, sql.usable(said):
+            opened.register("log", table)
+            answer = sql.table(opened, f"SELECT {sql.name(_ROW)}, ({self.text}\n) AS fits FROM log")
         kind = answer.schema.types[1]
         if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-            raise ConfigError(f"the condition {self.text[:200]!r} gives {kind}, not true or false")
+            raise ConfigError(f"{said} gives {kind}, not true or false")
         return answer.set_column(1, "fits", answer["fits"].cast(pa.bool_()))
+
+
+def _compared(schema: pa.Schema, part: RowCondition) -> Any:
+    """Return the comparison of a column as Arrow's."""
+    column, kind = pc.field(part.column), _type_of(part.column, schema)
+    if part.kind == IS_NULL:
+        return column.is_null()
+    fitted = [_fitted(value, part.column, kind) for value in part.values]
+    return _among(column, fitted) if part.kind == IN else COMPARE[part.kind](column, *fitted)
 
 
 def _among(column: pc.Expression, found: list[pa.Scalar]) -> Any:
