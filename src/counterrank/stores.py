@@ -10,6 +10,7 @@ import fnmatch
 import os
 import re
 import select
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -101,31 +102,24 @@ def _native(base: str, query: str, environment: tuple[tuple[str, str], ...]) -> 
     from pyarrow import fs
 
     given = dict(parse_qsl(query))
+    options: dict[str, object] = {"anonymous": True} if given.get("anonymous") == "true" else {}
     if base.startswith("s3:"):
-        return _s3(base, given)
+        return _s3(base, given, options)
     if base.startswith("g"):
-        options: dict[str, object] = {
-            key: given[key] for key in ("endpoint_override", "scheme") if key in given
-        }
-        if given.get("anonymous") == "true":
-            options["anonymous"] = True
+        options |= {key: given[key] for key in ("endpoint_override", "scheme") if key in given}
         patience = timedelta(seconds=_PATIENCE)
         return fs.GcsFileSystem(retry_time_limit=patience, **options)
     system, _ = fs.FileSystem.from_uri(f"{base}/")
     return system
 
 
-def _s3(base: str, given: dict[str, str]) -> Any:
+def _s3(base: str, given: dict[str, str], options: dict[str, object]) -> Any:
     from pyarrow import fs
 
     # The variables of Amazon's own tools; Arrow reads them in some versions and in some ways only.
-    endpoint = (
-        given.get("endpoint_override")
-        or os.environ.get("AWS_ENDPOINT_URL_S3")
-        or os.environ.get("AWS_ENDPOINT_URL")
-    )
-    scheme, sign, host = (endpoint or "").rpartition("://")
-    options: dict[str, object] = {
+    endpoint = given.get("endpoint_override") or s3_endpoint()
+    scheme, sign, host = endpoint.rpartition("://")
+    options |= {
         "request_timeout": _PATIENCE,
         "connect_timeout": _PATIENCE / 4,
         "retry_strategy": fs.AwsStandardS3RetryStrategy(max_attempts=3),
@@ -141,9 +135,12 @@ def _s3(base: str, given: dict[str, str]) -> Any:
     if region is None:
         bucket = base.partition("://")[2]
         region = "us-east-1" if endpoint else fs.resolve_s3_region(bucket)
-    if given.get("anonymous") == "true":
-        options["anonymous"] = True
     return fs.S3FileSystem(region=region, **options)
+
+
+def s3_endpoint() -> str:
+    """Return the address of the store that the environment names instead of Amazon's own, or nothing."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
 
 
 def _by_fsspec(url: str) -> tuple[Any, str]:
@@ -320,8 +317,7 @@ def upload(source: PathLike, url: str) -> None:
     system, inside = store_of(url)
     with clear_errors(url, writing=True), open(source, "rb") as file:
         with system.open_output_stream(inside) as out:
-            while chunk := file.read(8 << 20):
-                out.write(chunk)
+            shutil.copyfileobj(file, out, 8 << 20)
 
 
 def refuse_unwritable(url: str) -> None:

@@ -328,11 +328,8 @@ class RankingRows:
             return None
         result = np.empty((self.table.num_rows, len(spec.context)))  # (n, d)
         for j, name in enumerate(spec.context):
-            array = self.column(name)
-            if name in spec.categories:
-                found = values.codes(array, spec.categories[name], name, self.place)
-                result[:, j] = np.where(found < 0, np.nan, found)
-            elif pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
+            array, labels = self.column(name), spec.categories.get(name)
+            if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
                 # Seconds since 1970.
                 stamps = array.cast(pa.timestamp("us")).cast(pa.int64())
                 result[:, j] = values.floats(stamps, name, self.place) / 1e6
@@ -342,8 +339,7 @@ class RankingRows:
                     remedy="numbers, categories or times are wanted",
                 )
             else:
-                result[:, j] = values.floats(array, name, self.place)
-            values.refuse_huge(result[:, j], f"context '{name}'", self.place)
+                result[:, j] = _feature(array, labels, name, self.place, "context ")
         return result
 
     def _units(self) -> tuple[NDArray[Any] | None, Ints]:
@@ -514,7 +510,11 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
             f"{path} has no column '{ITEM}'{suggestion(ITEM, known)}",
             remedy=f"columns are {listed(known)}",
         )
-    ids = _ids(values.one_chunk(table[key]), names, path)
+    array = values.one_chunk(table[key])
+    if names is None:
+        ids = values.integers(array, ITEM, _row_of(path))
+    else:
+        ids = values.codes(array, names)
     items, counts = np.unique(ids[ids >= 0], return_counts=True)
     if (counts > 1).any():
         one, two = np.flatnonzero(ids == items[counts > 1][0])[:2]
@@ -533,32 +533,26 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     categories: dict[str, tuple[str, ...]] = {}
     kept = ids >= 0
     for j, name in enumerate(features):
-        column, labels = _feature(values.one_chunk(table[name]), name, path)
-        if labels is not None:
-            categories[name] = labels
+        array = values.one_chunk(table[name])
+        if values.is_text(array.type):
+            # Sorted: codes must not change with the order of the file's rows.
+            categories[name] = tuple(sorted(values.distinct(array)))
+        column = _feature(array, categories.get(name), name, _row_of(path))
         result[ids[kept], j] = column[kept]
     return ItemFeatures(result, tuple(features), categories)
 
 
-def _feature(array: pa.Array, name: str, path: str) -> tuple[Floats, tuple[str, ...] | None]:
-    """Return a feature's numbers, one per row of the file, and the names of its codes if it is a category."""
-    if not values.is_text(array.type):
-        found = values.floats(array, name, _row_of(path))
-        values.refuse_huge(found, f"'{name}'", _row_of(path))
-        return found, None
-    # Sorted: codes must not change with the order of the file's rows.
-    labels = tuple(sorted(values.distinct(array)))
-    codes = values.codes(array, labels, name, _row_of(path))
-    return np.where(codes < 0, np.nan, codes), labels
+def _feature(
+    array: pa.Array, labels: tuple[str, ...] | None, name: str, place: values.Place, what: str = ""
+) -> Floats:
+    """Return a feature's numbers (n,), those of its labels where it is a category, NaN where it is missing."""
+    if labels is not None:
+        codes = values.codes(array, labels, name, place)
+        return np.where(codes < 0, np.nan, codes)
+    found = values.floats(array, name, place)
+    values.refuse_huge(found, f"{what}'{name}'", place)
+    return found
 
 
 def _row_of(path: str) -> values.Place:
     return lambda index: f"{row_name(index)} of {path}"
-
-
-def _ids(array: pa.Array, names: tuple[str, ...] | None, path: str) -> Ints:
-    if names is None:
-        return values.integers(array, ITEM, _row_of(path))
-    text = values.as_text(array)
-    found = pc.fill_null(pc.index_in(text, value_set=pa.array(names, type=text.type)), -1)
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)

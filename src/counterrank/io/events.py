@@ -194,12 +194,16 @@ class Join:
         # A file without rows has no types: their message would mislead.
         if not self._one("SELECT count(*) FROM (SELECT 1 FROM events LIMIT 1)")[0]:
             raise LogError(f"{self.name} is empty: there are no events to join")
-        for shown, own in self.events.keys:
-            if own not in self.columns:
+        used = {own: "to join by" for _, own in self.events.keys}
+        if self.events.time is not None:
+            used.setdefault(self.events.time, "with the time of an event")
+        for name, part in used.items():
+            if name not in self.columns:
                 raise LogError(
-                    f"{self.name} has no column '{own}' to join by{suggestion(own, self.columns)}; "
+                    f"{self.name} has no column '{name}' {part}{suggestion(name, self.columns)}; "
                     f"columns are {listed(self.columns)}"
                 )
+        for shown, own in self.events.keys:
             one, other = values.is_text(types[shown]), values.is_text(self.columns[own])
             if one != other or values.is_list(self.columns[own]):
                 raise LogError(
@@ -207,16 +211,13 @@ class Join:
                     f"{self.columns[own]} in {self.name}",
                     remedy="write both with one type, as text or as whole numbers",
                 )
-        if self.events.time is not None and self.events.time not in self.columns:
-            raise LogError(
-                f"{self.name} has no column '{self.events.time}' with the time of an event"
-                f"{suggestion(self.events.time, self.columns)}; columns are {listed(self.columns)}"
-            )
 
     def _refuse_aggregates(self) -> None:
         for name, text in self.events.rewards.items():
             said = f"the aggregate of '{name}', {text[:200]!r},"
-            with sql.usable(said, remedy="write one like count(*) or sum(revenue)"):
+            with sql.plainly(
+                f"{said} cannot be used", remedy="write one like count(*) or sum(revenue)"
+            ):
                 found = sql.table(
                     self.opened, f"SELECT ({text}\n) AS found FROM events GROUP BY {sql.name(' number')}"
                     " LIMIT 0"

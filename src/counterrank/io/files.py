@@ -525,7 +525,9 @@ def check_outputs(
         away = stores.is_url(given)
         real = given if away else os.path.realpath(given)
         for source in sources:
-            _refuse_input(option, given, real, source)
+            clash = _clash(given, real, source)
+            if clash:
+                raise OutputError(f"{option} {given} {clash}; write it elsewhere")
         if real in seen:
             raise OutputError(
                 f"{seen[real]} and {option} would both write {given}; give each per file of its own"
@@ -533,51 +535,45 @@ def check_outputs(
         seen[real] = option
         if away:
             stores.refuse_unwritable(given)
-        else:
-            _refuse_unwritable(option, given, real)
+            continue
+        obstacle = _obstacle(real)
+        if obstacle:
+            raise OutputError(f"cannot write {option} {given}: {obstacle}")
 
 
-def _refuse_input(option: str, given: str, real: str, source: str) -> None:
-    """Raise when an output is an input, or would be one next time."""
+def _clash(given: str, real: str, source: str) -> str:
+    """Say how an output is an input, or would be one next time; nothing where it is not."""
     away = stores.is_url(source)
     if away != stores.is_url(real):
-        return
+        return ""
     place = (source if away else os.path.realpath(source)).rstrip("/")
     folder = os.path.isdir(place)
     # Links: two names of one file differ as paths.
     if not folder and (real.rstrip("/") == place or _is_same(real, place)):
-        raise OutputError(
-            f"{option} {given} is the input {source}, which would be lost; write it elsewhere"
-        )
+        return f"is the input {source}, which would be lost"
     inside = (away or folder) and real.startswith(f"{place}/")
     if (inside or (away and fnmatch.fnmatch(real, source))) and has_known_extension(real):
-        raise OutputError(
-            f"{option} {given} lies in {source} and would be read as part of it; write elsewhere"
-        )
+        return f"lies in {source} and would be read as part of it"
     if away or not glob.has_magic(source) or os.path.exists(source):
-        return
+        return ""
     if any(_is_same(real, found) for found in glob.iglob(source, recursive=True)):
-        raise OutputError(
-            f"{option} {given} is one of the inputs {source} and would be lost; write elsewhere"
-        )
-    if fnmatch.fnmatch(os.path.abspath(given), os.path.abspath(source)):
-        raise OutputError(
-            f"{option} {given} would be one of {source} next time; write it elsewhere"
-        )
+        return f"is one of the inputs {source} and would be lost"
+    next_time = fnmatch.fnmatch(os.path.abspath(given), os.path.abspath(source))
+    return f"would be one of {source} next time" if next_time else ""
 
 
-def _refuse_unwritable(option: str, given: str, real: str) -> None:
+def _obstacle(real: str) -> str:
+    """Say why a file of this machine cannot be written; nothing where it can."""
     if os.path.isdir(real):
-        raise OutputError(f"cannot write {option} {given}: it is a folder")
+        return "it is a folder"
     if os.path.exists(real) and _is_read_only(real):
-        raise OutputError(f"cannot write {option} {given}: the file is read-only")
+        return "the file is read-only"
     folder = os.path.dirname(real)
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):
-        raise OutputError(f"cannot write {option} {given}: {folder} is no folder")
-    if _is_read_only(folder):
-        raise OutputError(f"cannot write {option} {given}: no permission to write in {folder}")
+        return f"{folder} is no folder"
+    return f"no permission to write in {folder}" if _is_read_only(folder) else ""
 
 
 def _is_read_only(path: str) -> bool:

@@ -8,7 +8,7 @@ rankings' ids.
 import glob
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -85,17 +85,13 @@ def _local(file: DataFile, columns: Sequence[str] | None = None) -> DataFile:
 @contextmanager
 def _connected(files: Sequence[DataFile]) -> Iterator[Any]:
     """Open a connection that reads files; what DuckDB raises becomes one message."""
-    import duckdb
-
-    room = Room()
-    try:
-        paths = [os.path.abspath(file.path) for file in files]
-        with sql.connection(paths, folder=room.path) as opened:
-            yield opened
-    except duckdb.Error as problem:
-        raise LogError(f"the rows cannot be put together: {sql.reason(problem)}") from None
-    finally:
-        room.close()
+    paths = [os.path.abspath(file.path) for file in files]
+    with (
+        closing(Room()) as room,
+        sql.plainly("the rows cannot be put together", LogError),
+        sql.connection(paths, folder=room.path) as opened,
+    ):
+        yield opened
 
 
 def _native(file: DataFile, number: int, columns: Sequence[str] | None = None) -> str:

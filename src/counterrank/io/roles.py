@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterrank.io import sql, tables
+from counterrank.io import sql, tables, values
 from counterrank.io.files import expand
 from counterrank.io.values import is_list, is_text
 
@@ -116,9 +116,7 @@ def named(columns: Iterable[str], role: str) -> list[str]:
 def is_number(kind: pa.DataType) -> bool:
     """Return whether a column holds numbers or truth values, in lists or not."""
     kind = kind.value_type if is_list(kind) else kind
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    )
+    return values.is_number(kind) or bool(pa.types.is_boolean(kind))
 
 
 class Sample:
@@ -307,8 +305,8 @@ def _probabilities(sample: Sample, name: str, columns: Mapping[str, str]) -> boo
     kind = sample.kind(name)
     if is_list(kind) != is_list(sample.kind(columns["propensity"])) or not _is_float(kind):
         return False
-    values = pc.list_flatten(sample.table[name]) if is_list(kind) else sample.table[name]
-    ends = pc.min_max(values).as_py()
+    numbers = pc.list_flatten(sample.table[name]) if is_list(kind) else sample.table[name]
+    ends = pc.min_max(numbers).as_py()
     return ends["min"] is not None and 0 <= ends["min"] and ends["max"] <= 1
 
 

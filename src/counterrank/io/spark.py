@@ -102,11 +102,7 @@ def _on_frame(frame: Any) -> Runner:
         nonlocal partitions
         with _plainly():
             chosen = frame.select(*[_quoted(name) for name in columns])
-            results = chosen.mapInArrow(_over_rows(packed(work, _PICKLER)), _SCHEMA)
-            if partitions > RESULTS:
-                results = _added_by_neighbours(results, -(-partitions // RESULTS))
-            # Tasks end in any order; sums of floats must not depend on it.
-            table = results.toArrow().sort_by("partition")
+            table = _collected(chosen, _over_rows(packed(work, _PICKLER)), partitions)
         # Known after the first pass only, whose results come home one by one.
         partitions = max(partitions, table.num_rows)
         return _outcomes(table)
@@ -119,12 +115,16 @@ def _run_on_files(
 ) -> Generator[TaskOutcome]:
     with _plainly():
         ids = session.range(0, count, 1, min(count, RESULTS))
-        table = (
-            ids.mapInArrow(_over_ids(packed(work, _PICKLER)), _SCHEMA)
-            .toArrow()
-            .sort_by("partition")
-        )
-    return _outcomes(table)
+        return _outcomes(_collected(ids, _over_ids(packed(work, _PICKLER))))
+
+
+def _collected(frame: Any, over: Mapper, partitions: int = 0) -> pa.Table:
+    """Return what came of all partitions, in their order; neighbours are added where there are many."""
+    results = frame.mapInArrow(over, _SCHEMA)
+    if partitions > RESULTS:
+        results = _added_by_neighbours(results, -(-partitions // RESULTS))
+    # Tasks end in any order; sums of floats must not depend on it.
+    return results.toArrow().sort_by("partition")
 
 
 def _over_rows(payload: bytes) -> Mapper:
@@ -164,19 +164,19 @@ def _added_by_neighbours(results: Any, width: int) -> Any:
 def _row(index: int, outcome: TaskOutcome) -> pa.RecordBatch:
     state = None if outcome.state is None else packed(outcome.state, _PICKLER)
     columns = [
-        pa.array([index], pa.int64()),
-        pa.array([outcome.rows], pa.int64()),
+        pa.array([index]),
+        pa.array([outcome.rows]),
         pa.array([state], pa.binary()),
-        pa.array([outcome.problem], pa.string()),
+        pa.array([outcome.problem]),
     ]
     return pa.RecordBatch.from_arrays(columns, names=["partition", "rows", "state", "problem"])
 
 
 def _outcomes(table: pa.Table) -> Generator[TaskOutcome]:
-    for row in range(table.num_rows):
-        state = table["state"][row].as_py()
+    for row in table.to_pylist():
+        state = row["state"]
         found = None if state is None else require(_PICKLER, extra="spark").loads(state)
-        yield TaskOutcome(found, table["rows"][row].as_py(), table["problem"][row].as_py())
+        yield TaskOutcome(found, row["rows"], row["problem"])
 
 
 def _use_this_python(session: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from counterrank.data.source import default_threads
-from counterrank.errors import ConfigError
+from counterrank.errors import ConfigError, CounterrankError
 from counterrank.records import Json
 from counterrank.texts import first_line
 
@@ -83,10 +83,8 @@ def refuse_other_than_select(query: str) -> None:
     """Raise unless a text is one statement that reads: COPY, EXPORT, ATTACH and the like are not."""
     import duckdb
 
-    try:
+    with plainly("the query is no SQL"):
         found = duckdb.extract_statements(query)
-    except duckdb.Error as problem:
-        raise ConfigError(f"the query is no SQL: {reason(problem)}") from None
     if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
         kinds = ", ".join(str(one.type).rpartition(".")[2] for one in found) or "nothing"
         raise ConfigError(f"the query must be one SELECT, which only reads; it holds {kinds}")
@@ -166,14 +164,16 @@ def _changing() -> frozenset[str]:
 
 
 @contextmanager
-def usable(said: str, *, remedy: str = "") -> Iterator[None]:
-    """Turn what DuckDB raises about an expression into one message; `said` is how it was written."""
+def plainly(
+    failed: str, error: type[CounterrankError] = ConfigError, *, remedy: str = ""
+) -> Iterator[None]:
+    """Turn what DuckDB raises into one message that begins with `failed`."""
     import duckdb
 
     try:
         yield
     except duckdb.Error as problem:
-        raise ConfigError(f"{said} cannot be used: {reason(problem)}", remedy=remedy) from None
+        raise error(f"{failed}: {reason(problem)}", remedy=remedy) from None
 
 
 def reason(problem: BaseException) -> str:

@@ -8,6 +8,7 @@ import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -110,7 +111,7 @@ def parquet(file: DataFile) -> DataFile:
 def read_table(file: DataFile, columns: Columns = None) -> pa.Table:
     """Return a whole file, or some of its columns."""
     file = parquet(file)
-    with guard(file.title, prefix=True), steady(file), open_parquet(file) as opened:
+    with opened_parquet(file) as opened:
         wanted = present(opened.schema_arrow, columns, file)
         refuse_bomb(opened, file, wanted)
         leaves = (opened.metadata.schema.column(j) for j in range(opened.metadata.num_columns))
@@ -146,7 +147,7 @@ def sample(file: DataFile, rows: int = 1000) -> pa.Table:
     """Return about the first `rows` rows of a file, all columns."""
     file = parquet(file)
     found = schema(file)
-    with guard(file.title, prefix=True), steady(file), open_parquet(file) as opened:
+    with opened_parquet(file) as opened:
         first = next(filter(_has_rows, opened.iter_batches(batch_size=rows)), None)
         table = found.empty_table() if first is None else as_table(first)
         # The metadata of the file say what its propensities are.
@@ -211,6 +212,13 @@ def open_parquet(file: DataFile, *, ahead: bool = False) -> Any:
     return opened
 
 
+@contextmanager
+def opened_parquet(file: DataFile) -> Iterator[Any]:
+    """Open a Parquet file; messages name it, and it must stay the file that was found."""
+    with guard(file.title, prefix=True), steady(file), open_parquet(file) as opened:
+        yield opened
+
+
 #: Footers of files opened lately, by path and stamp: every part of a file opens it anew, in each pass.
 _FOOTERS: dict[tuple[str, stores.Stamp | None], Any] = {}
 _MOST_FOOTERS = 128
@@ -226,7 +234,7 @@ def metadata(file: DataFile) -> Any:
     known = _FOOTERS.get((file.path, file.stamp))
     if known is not None:
         return known
-    with guard(file.title, prefix=True), steady(file), open_parquet(file) as opened:
+    with opened_parquet(file) as opened:
         return opened.metadata
 
 

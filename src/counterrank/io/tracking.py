@@ -52,24 +52,28 @@ class _Tracked:
         about = None if item is None else str(item)
         self.events.append({"kind": kind, "ranking": ranking, "item": about, "time": time, **more})
 
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of events, the first seen first."""
+        return list(dict.fromkeys(row["kind"] for row in self.events))
+
     def converted(
         self, options: ReadOptions, rewards: dict[str, str], notes: tuple[str, ...] = ()
     ) -> Converted:
         """Return what was shown with the rewards that events give."""
-        seen = [str(one) for one in dict.fromkeys(row["kind"] for row in self.events)]
-        for kind in rewards.values():
-            if _PAID.get(kind, kind) not in seen:
+        used = {kind: _PAID.get(kind, kind) for kind in rewards.values()}
+        for kind, counted in used.items():
+            if counted not in self.kinds:
                 raise LogError(
                     f"no event is called '{kind}'; take another with "
-                    f"{say('--columns', 'reward=NAME')}, there are {listed(seen)}"
+                    f"{say('--columns', 'reward=NAME')}, there are {listed(self.kinds)}"
                 )
         columns = list(dict.fromkeys(key for row in self.shown for key in row))
         table = pa.table({name: [row.get(name) for row in self.shown] for name in columns})
         if "unit" in columns and table["unit"].null_count:
             table = table.drop_columns(["unit"])
         aggregates = {name: _aggregate(kind) for name, kind in rewards.items()}
-        used = {_PAID.get(kind, kind) for kind in rewards.values()}
-        rows = pa.Table.from_pylist([row for row in self.events if row["kind"] in used])
+        rows = pa.Table.from_pylist([row for row in self.events if row["kind"] in used.values()])
         events = Events(
             rows, on="ranking,action=item", rewards=aggregates, time="time",
             shown="timestamp" if "timestamp" in columns else None,
@@ -282,11 +286,9 @@ def read_ga4(path: Path, options: ReadOptions) -> Converted:
             _ga4_event(found, views, row, item, kinds[row["event_name"]])
     if not found.shown:
         raise LogError("no row is a 'view_item_list' of Google Analytics 4 with items")
-    made = {one["kind"] for one in found.events}
-    rewards = {"clicks": "click", "purchases": "purchase"}
+    rewards = {"clicks": "click", "purchases": "purchase", "revenue": "revenue"}
+    made = [*found.kinds, *(kind for kind, own in _PAID.items() if own in found.kinds)]
     known = {name: kind for name, kind in rewards.items() if kind in made}
-    if "purchase" in made:
-        known["revenue"] = "revenue"
     return found.converted(options, _wanted(options, known or rewards))
 
 
@@ -347,8 +349,7 @@ def read_metarank(path: Path, options: ReadOptions) -> Converted:
             )
     if not found.shown:
         raise LogError("no event is a 'ranking' of Metarank with items")
-    kinds = [one for one in dict.fromkeys(row["kind"] for row in found.events)]
-    ordered = sorted(kinds, key=lambda one: one != "click")
+    ordered = sorted(found.kinds, key=lambda one: one != "click")
     return found.converted(options, _wanted(options, {one: one for one in ordered or ["click"]}))
 
 

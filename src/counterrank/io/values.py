@@ -122,11 +122,16 @@ def _too_large(name: str) -> LogError:
     )
 
 
-def codes(array: pa.Array, labels: Sequence[str], name: str, place: Place) -> Ints:
-    """Return the index (m,) of each value among `labels`, -1 where null."""
+def codes(
+    array: pa.Array, labels: Sequence[str], name: str = "", place: Place | None = None
+) -> Ints:
+    """Return the index (m,) of each value among `labels`, -1 where null.
+
+    Without `place`, values that are no label are -1 too.
+    """
     text = as_text(array)
     found = pc.index_in(text, value_set=pa.array(labels, type=text.type))
-    if found.null_count > text.null_count:
+    if place is not None and found.null_count > text.null_count:
         unknown = pc.and_(pc.is_valid(text), pc.is_null(found))
         index = pc.index(unknown, True).as_py()
         raise LogError(

@@ -187,7 +187,7 @@ def _delta_options(path: str) -> dict[str, str] | None:
     """Return what the table's own client of stores must be told: it knows the same variables."""
     if not path.startswith("s3://"):
         return None
-    address = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    address = stores.s3_endpoint()
     told = {"AWS_ENDPOINT_URL": address} if address else {}
     if address.startswith("http://"):
         told["AWS_ALLOW_HTTP"] = "true"

@@ -170,7 +170,7 @@ class Where:
     def _in_sql(self, table: pa.Table) -> pa.Table:
         """Return the numbers of rows, and whether they fit by DuckDB."""
         said = f"the condition {self.text[:200]!r}"
-        with sql.connection() as opened, sql.usable(said):
+        with sql.connection() as opened, sql.plainly(f"{said} cannot be used"):
             opened.register("log", table)
             answer = sql.table(opened, f"SELECT {sql.name(_ROW)}, ({self.text}\n) AS fits FROM log")
         kind = answer.schema.types[1]
