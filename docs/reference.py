@@ -82,7 +82,9 @@ def _of_table(command: TableCommand) -> tuple[list[str], list[str]]:
     same = [
         name
         for name in ordered
-        if spec is not first and name in first.on_line and help_of(spec, name) == help_of(first, name)
+        if spec is not first
+        and name in first.on_line
+        and help_of(spec, name) == help_of(first, name)
     ]
     rows = [
         f"| `{_cell(OPTIONS[name].spelled + _value(name))}` | {_cell(help_of(spec, name))} |"
