@@ -76,8 +76,8 @@ def _damaged(what: str, problem: BaseException) -> LogError:
     if isinstance(problem, pa.ArrowInvalid) and re.search("utf-?8", str(problem), re.IGNORECASE):
         return not_utf8(what)
     return LogError(
-        f"{what} cannot be read",
-        remedy=f"it is damaged or of another format: {first_line(problem)}",
+        f"{what} cannot be read: it is damaged or of another format ({first_line(problem)})",
+        remedy="write the file again, or name it after the format it has",
     )
 
 
