@@ -14,7 +14,7 @@ from scipy import stats
 
 import counterrank as cr
 from benchmarks.interval_coverage import LEVEL, World, by, fixed_normaliser, without_units
-from counterrank.audit.auditor import audit
+from counterrank.checks.auditor import audit
 from counterrank.data.source import MemorySource
 from counterrank.estimators import registry
 

@@ -117,14 +117,14 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_trust.py",
     ),
     "evaluation/sensitivity.py": ("tests/evaluation/test_sensitivity.py",),
-    "audit/findings.py": ("tests/audit/test_counts.py", "tests/audit/test_diseases.py"),
-    "audit/auditor.py": ("tests/audit/test_counts.py", "tests/audit/test_diseases.py"),
-    "audit/propensities.py": ("tests/audit/test_counts.py", "tests/audit/test_diseases.py"),
-    "audit/rows.py": ("tests/audit/test_diseases.py",),
-    "audit/groups.py": (
-        "tests/audit/test_counts.py",
-        "tests/audit/test_groups.py",
-        "tests/audit/test_diseases.py",
+    "checks/base.py": ("tests/checks/test_counts.py", "tests/checks/test_diseases.py"),
+    "checks/auditor.py": ("tests/checks/test_counts.py", "tests/checks/test_diseases.py"),
+    "checks/propensities.py": ("tests/checks/test_counts.py", "tests/checks/test_diseases.py"),
+    "checks/rows.py": ("tests/checks/test_diseases.py",),
+    "checks/weights.py": (
+        "tests/checks/test_counts.py",
+        "tests/checks/test_groups.py",
+        "tests/checks/test_diseases.py",
     ),
     "evaluation/arms.py": ("tests/evaluation/test_arms_exact.py", "tests/evaluation/test_arms.py"),
     "evaluation/judging.py": (

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import counterrank as cr
-from counterrank.audit import Audit
+from counterrank.checks import Audit
 from counterrank.evaluation.judging import level_of, of_audit
 
 Columns = dict[str, np.ndarray]

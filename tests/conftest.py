@@ -32,7 +32,7 @@ LONGEST = (
 
 #: Files of five seconds and more that `make check` leaves out too: it is for between two edits.
 LONG = (
-    "audit/test_lost_rewards.py", "evaluation/test_arms.py", "evaluation/test_asked_for.py",
+    "checks/test_lost_rewards.py", "evaluation/test_arms.py", "evaluation/test_asked_for.py",
     "evaluation/test_trust.py", "exploration/test_optimum.py", "exploration/test_plan.py",
     "statistics/test_coverage.py", "io/test_fuzz.py", "io/test_fuzzer.py", "io/test_hostile.py",
     "io/test_stores.py", "learning/test_learning.py", "policies/test_contract.py",

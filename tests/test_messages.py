@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import counterrank as cr
 from counterrank import messages
-from counterrank.audit import CHECKS, REWARD_FINDINGS
+from counterrank.checks import CHECKS, REWARD_FINDINGS
 from counterrank.cli.main import main
 from counterrank.errors import LogError, UnknownNameError
 from counterrank.evaluation.judging import CHECKS as JUDGED

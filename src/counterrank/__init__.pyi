@@ -1,5 +1,5 @@
-from counterrank.audit import audit_file as audit_file
-from counterrank.audit import audit_log as audit_log
+from counterrank.checks import audit_file as audit_file
+from counterrank.checks import audit_log as audit_log
 from counterrank.data.log import Propensity as Propensity
 from counterrank.data.log import RankingLog as RankingLog
 from counterrank.data.rank_by import rank_by as rank_by

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.audit import Audit, Finding
+from counterrank.checks import Audit, Finding
 from counterrank.evaluation import Verdict
 from counterrank.findings import AUDIT, FAILED, PASSED, WARNED
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.audit import audit_file
+from counterrank.checks import audit_file
 from counterrank.data.fingerprint import fingerprint
 from counterrank.errors import ConfigError, CounterrankError, LogError, PolicyError, PropensityError
 from counterrank.io import concat, from_frame, read_log, scan_log

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import counterrank as cr
-from counterrank.audit.auditor import audit
+from counterrank.checks.auditor import audit
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, LogError
 from counterrank.io import concat, scan_log

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.audit import audit_file
+from counterrank.checks import audit_file
 from counterrank.data.columns import by_label, column_of, segmentation
 from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.io import from_frame, read_log, scan_log, tables

@@ -10,8 +10,8 @@ import pytest
 from tests.learning.conftest import clicks_log, learn
 
 import counterrank as cr
-from counterrank.audit.copies import DUPLICATES
-from counterrank.audit.findings import Subject
+from counterrank.checks.base import Subject
+from counterrank.checks.copies import DUPLICATES
 from counterrank.errors import LogError
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.audit import audit_log
+from counterrank.checks import audit_log
 from counterrank.errors import ConfigError
 from counterrank.report.explaining import MOST_LINES, explained, repro
 from counterrank.report.loading import KINDS

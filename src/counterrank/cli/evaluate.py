@@ -75,7 +75,7 @@ def evaluate(call: Call) -> None:
 
 def _overview(call: Call) -> None:
     """Print what a log holds and what could be evaluated, for somebody who has named no target yet."""
-    from counterrank.audit import audit_file
+    from counterrank.checks import audit_file
     from counterrank.io import columns_of, opened
     from counterrank.report import plain
 
@@ -179,7 +179,7 @@ Exit codes: 0 no check failed (warnings may stand); 2 a check failed, or bad usa
 @command("check", _CHECK)
 def check(call: Call) -> None:
     """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
-    from counterrank.audit import audit_file
+    from counterrank.checks import audit_file
 
     given = call.settings
     if "rewards" in given:

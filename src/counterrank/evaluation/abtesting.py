@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.audit import context_cuts
+from counterrank.checks import context_cuts
 from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, LogError

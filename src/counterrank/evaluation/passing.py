@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from counterrank.arrays import Floats, Summed
-from counterrank.audit import Auditor, Tallies
+from counterrank.checks import Auditor, Tallies
 from counterrank.data.columns import Segmentation
 from counterrank.data.fingerprint import Fingerprint, with_pages
 from counterrank.data.log import RankingLog

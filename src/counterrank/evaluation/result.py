@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
-from counterrank.audit import Audit
+from counterrank.checks import Audit
 from counterrank.errors import UnknownNameError
 from counterrank.estimators import Estimate
 from counterrank.estimators.behavior import ForestDescription

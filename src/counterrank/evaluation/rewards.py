@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.audit import (
+from counterrank.checks import (
     CHECKS,
     OF_REWARDS,
     VITAL,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.audit import REWARD_FINDINGS, Audit, Coverage, scored_rows
+from counterrank.checks import REWARD_FINDINGS, Audit, Coverage, scored_rows
 from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import SampledOnce, Source

@@ -67,7 +67,7 @@ def refuse_without_choice(log: RankingLog) -> None:
 
 def refuse_failed_audit(log: RankingLog) -> None:
     """Raise where the audit of the log failed: many rows that are copies are among its reasons."""
-    from counterrank.audit import audit_log
+    from counterrank.checks import audit_log
 
     # Without the log's targets: they do not matter here, and their heavy weights raise false alarms.
     failed = audit_log(replace(log, targets={})).failed

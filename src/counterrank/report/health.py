@@ -2,7 +2,7 @@
 
 import json
 
-from counterrank.audit import Audit
+from counterrank.checks import Audit
 from counterrank.findings import Finding
 from counterrank.report.document import (
     BRIEF,

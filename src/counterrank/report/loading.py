@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from counterrank import stores
-from counterrank.audit import Audit
+from counterrank.checks import Audit
 from counterrank.errors import ConfigError
 from counterrank.evaluation import ABTest, Evaluation, Validation
 from counterrank.exploration import ExplorationPlan

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Floats, Ints
-from counterrank.audit.copies import as_numbers, hashed
-from counterrank.audit.findings import (
+from counterrank.checks.base import (
     GROUPED_ROWS,
     SAMPLED_ROWS,
     Check,
@@ -19,6 +18,7 @@ from counterrank.audit.findings import (
     group_sums,
     neighbours,
 )
+from counterrank.checks.copies import as_numbers, hashed
 from counterrank.data.columns import as_texts, column_of, epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, WARNED, Finding

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 import counterrank as cr
-from counterrank.audit import findings
-from counterrank.audit.auditor import CHECKS, audit
-from counterrank.audit.findings import BLOCK, Subject, examples_at, families
-from counterrank.audit.items import item_sums
-from counterrank.audit.propensities import (
+from counterrank.checks import base
+from counterrank.checks.auditor import CHECKS, audit
+from counterrank.checks.base import BLOCK, Subject, examples_at, families
+from counterrank.checks.items import item_sums
+from counterrank.checks.propensities import (
     MEANING,
     REPLACEMENT,
     inverse_sums,
@@ -19,9 +19,9 @@ from counterrank.audit.propensities import (
     shown,
     steps,
 )
-from counterrank.audit.rewards import BINS, page_sums, reward_sums
-from counterrank.audit.rows import REWARDS
-from counterrank.audit.weights import GROUP_WEIGHTS, WEIGHTS, ContextCut, lift_sums
+from counterrank.checks.rewards import BINS, page_sums, reward_sums
+from counterrank.checks.rows import REWARDS
+from counterrank.checks.weights import GROUP_WEIGHTS, WEIGHTS, ContextCut, lift_sums
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View
 from counterrank.evaluation.judging import of_audit
@@ -111,7 +111,7 @@ def test_rankings_of_equal_and_of_falling_numbers_are_told_apart() -> None:
 
 
 def test_a_finding_on_some_of_the_rows_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings, "STRETCH_ROWS", 100)
+    monkeypatch.setattr(base, "STRETCH_ROWS", 100)
     most = {GROUP_WEIGHTS: 2000, REWARDS: 1000}
     checks = [replace(check, most=most.get(check, check.most)) for check in CHECKS]
     rng, n = np.random.default_rng(0), 3000
@@ -145,7 +145,7 @@ def test_stretches_are_spread_over_the_log_and_weights_follow_them() -> None:
     starts = [part.start for part in parts if part is not None]
     assert starts[0] == 0 and starts[-1] >= 30_000 and max(np.diff(starts)) <= 8000
     long = subject.stretch(log, 12_000)
-    assert long is not None and long.n == 3 * findings.STRETCH_ROWS
+    assert long is not None and long.n == 3 * base.STRETCH_ROWS
     assert subject.stretch(log, None) is log and subject.stretch(log, n) is log
     total = families(GROUP_WEIGHTS.partial(long, subject).parts)["new", BLOCK][1].sum(axis=0)
     w = log.targets["new"].values[: long.n, 0] / 0.5
@@ -197,7 +197,7 @@ def many(n: int, **changes: np.ndarray) -> cr.RankingLog:
 
 
 def test_a_repeat_anywhere_in_the_log_is_found_and_the_first_ends_the_search() -> None:
-    n = findings.HEAD_ROWS + 100
+    n = base.HEAD_ROWS + 100
     check = REPLACEMENT
 
     def found(log: cr.RankingLog) -> tuple[int, int, str]:
@@ -215,13 +215,13 @@ def test_a_repeat_anywhere_in_the_log_is_found_and_the_first_ends_the_search() -
     late, early = action.copy(), action.copy()
     late[-1], early[3] = 0, 0
     assert found(many(n, action=late))[:2] == (1, n)
-    assert found(many(n, action=early))[:2] == (1, findings.HEAD_ROWS)
+    assert found(many(n, action=early))[:2] == (1, base.HEAD_ROWS)
     shuffled = np.array([np.roll([0, 1, 2], i % 3) for i in range(n)])
     assert found(many(n, action=shuffled))[2].startswith("no ranking repeats an item")
 
 
 def test_numbers_that_fall_in_all_but_the_last_ranking_are_no_products() -> None:
-    n = findings.HEAD_ROWS + 100
+    n = base.HEAD_ROWS + 100
     check = MEANING
 
     def found(log: cr.RankingLog) -> tuple[int, str]:
@@ -233,7 +233,7 @@ def test_numbers_that_fall_in_all_but_the_last_ranking_are_no_products() -> None
     late, early = numbers.copy(), numbers.copy()
     late[-1], early[3] = (0.2, 0.3, 0.4), (0.2, 0.3, 0.4)
     assert found(many(n, propensity=late)) == (n, "passed")
-    assert found(many(n, propensity=early)) == (findings.HEAD_ROWS, "passed")
+    assert found(many(n, propensity=early)) == (base.HEAD_ROWS, "passed")
 
 
 def test_the_first_few_places_are_found_wherever_they_are() -> None:

@@ -10,8 +10,8 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.audit import copies, items, propensities, rewards, rows, scores, weights
-from counterrank.audit.findings import Audit, Check, Subject, Tallies, Tally
+from counterrank.checks import copies, items, propensities, rewards, rows, scores, weights
+from counterrank.checks.base import Audit, Check, Subject, Tallies, Tally
 from counterrank.data.columns import column_of, segmentation
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source
@@ -212,7 +212,7 @@ def audit_log(
     --------
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=[[.5, .5]] * 100)
-    >>> isinstance(audit_log(log), cr.audit.Audit)
+    >>> isinstance(audit_log(log), cr.checks.Audit)
     True
     """
     named = (segments,) if isinstance(segments, str) else tuple(segments or ())

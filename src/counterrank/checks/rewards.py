@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.audit.conditions import option, without, without_both
-from counterrank.audit.findings import (
+from counterrank.checks.base import (
     BLOCK,
     SAMPLED_ROWS,
     Check,
@@ -29,11 +28,12 @@ from counterrank.audit.findings import (
     stretch_names,
     unit_sums,
 )
-from counterrank.audit.findings import DAY as TIME
-from counterrank.audit.items import EXPECTED, TWICE, one_per_page, outlier
-from counterrank.audit.propensities import logged_numbers
-from counterrank.audit.scores import shown_scores
-from counterrank.audit.weights import row_groups
+from counterrank.checks.base import DAY as TIME
+from counterrank.checks.conditions import option, without, without_both
+from counterrank.checks.items import EXPECTED, TWICE, one_per_page, outlier
+from counterrank.checks.propensities import logged_numbers
+from counterrank.checks.scores import shown_scores
+from counterrank.checks.weights import row_groups
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.kernels.jit import jit, vector_jit

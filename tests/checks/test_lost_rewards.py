@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.audit.auditor import audit
-from counterrank.audit.items import AMOUNTS, ITEM_RATES
-from counterrank.audit.rewards import OTHER_PAGE, REWARD_RATES
+from counterrank.checks.auditor import audit
+from counterrank.checks.items import AMOUNTS, ITEM_RATES
+from counterrank.checks.rewards import OTHER_PAGE, REWARD_RATES
 from counterrank.data.source import MemorySource
 
 CHECKS = (REWARD_RATES, ITEM_RATES, AMOUNTS, OTHER_PAGE)
@@ -153,7 +153,7 @@ def test_numbers_that_may_be_negative_and_constant_rewards_have_no_occasion():
 def test_batches_of_any_size_count_the_same():
     action, reward = made(1, amounts="price")
     log = cr.RankingLog(action=action, reward=reward, propensity=np.full(action.shape, 0.2))
-    from counterrank.audit.findings import Subject
+    from counterrank.checks.base import Subject
 
     subject = Subject(log.take(slice(0, 1000)), n=log.n)
     pairs = []

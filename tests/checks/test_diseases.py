@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.audit.auditor import CHECKS, audit
+from counterrank.checks.auditor import CHECKS, audit
 from counterrank.data.source import MemorySource
 from counterrank.findings import AUDIT
 
@@ -296,7 +296,7 @@ def test_drift_of_rewards():
     ],
 )
 def test_days_are_read_from_many_kinds_of_time(values, day):
-    from counterrank.audit.rows import days_of
+    from counterrank.checks.rows import days_of
 
     assert set(days_of(healthy(columns={"ts": values}), "ts").tolist()) == {day}
 

@@ -1,6 +1,6 @@
 """What is wrong with a log: every check, its finding, the likely cause and the remedy."""
 
-from counterrank.audit.auditor import (
+from counterrank.checks.auditor import (
     CHECKS,
     OF_REWARDS,
     REWARD_FINDINGS,
@@ -11,9 +11,9 @@ from counterrank.audit.auditor import (
     audit_log,
     auditor_of,
 )
-from counterrank.audit.findings import Audit, Check, Tallies
-from counterrank.audit.scores import Coverage, scored_rows
-from counterrank.audit.weights import context_cuts
+from counterrank.checks.base import Audit, Check, Tallies
+from counterrank.checks.scores import Coverage, scored_rows
+from counterrank.checks.weights import context_cuts
 from counterrank.findings import Finding
 
 __all__ = [

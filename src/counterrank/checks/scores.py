@@ -8,8 +8,7 @@ from functools import partial
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.audit.conditions import option, without
-from counterrank.audit.findings import (
+from counterrank.checks.base import (
     BLOCK,
     SAMPLED_ROWS,
     Check,
@@ -23,7 +22,8 @@ from counterrank.audit.findings import (
     listed,
     sums_by,
 )
-from counterrank.audit.weights import row_groups
+from counterrank.checks.conditions import option, without
+from counterrank.checks.weights import row_groups
 from counterrank.data.log import RankingLog
 from counterrank.data.source import FilteredSource, MemorySource, Source
 from counterrank.errors import CounterrankError, LogError

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.audit.findings import (
+from counterrank.checks.base import (
     HEAD_ROWS,
     SAMPLED_ROWS,
     Check,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Floats, Ints
-from counterrank.audit.findings import Check, Subject, Tally
+from counterrank.checks.base import Check, Subject, Tally
 from counterrank.data.columns import column_of
 from counterrank.data.log import LOGGING, Propensity, RankingLog
 from counterrank.findings import FAILED, WARNED, Example, Finding

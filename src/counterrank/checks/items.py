@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
-from counterrank.audit.findings import SAMPLED_ROWS, Check, Subject, Tally, finding, whole
-from counterrank.audit.scores import shown_scores
+from counterrank.checks.base import SAMPLED_ROWS, Check, Subject, Tally, finding, whole
+from counterrank.checks.scores import shown_scores
 from counterrank.data.log import RankingLog
 from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.kernels.jit import jit

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.audit.conditions import option, without
-from counterrank.audit.findings import (
+from counterrank.checks.base import (
     BLOCK,
     DAY,
     GROUPED_ROWS,
@@ -34,8 +33,9 @@ from counterrank.audit.findings import (
     listed,
     unit_sums,
 )
-from counterrank.audit.propensities import number_sums
-from counterrank.audit.rows import days_of
+from counterrank.checks.conditions import option, without
+from counterrank.checks.propensities import number_sums
+from counterrank.checks.rows import days_of
 from counterrank.data.columns import interval_names
 from counterrank.data.log import RankingLog
 from counterrank.errors import CounterrankError

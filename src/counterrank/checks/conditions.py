@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 
-from counterrank.audit.findings import Subject
-from counterrank.audit.rows import days_of
+from counterrank.checks.base import Subject
+from counterrank.checks.rows import days_of
 from counterrank.data.columns import column_of
 from counterrank.errors import CounterrankError
 from counterrank.messages import say

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.audit.auditor import VITAL, audit
-from counterrank.audit.findings import Subject
-from counterrank.audit.scores import FITTED_ROWS, SCORES
+from counterrank.checks.auditor import VITAL, audit
+from counterrank.checks.base import Subject
+from counterrank.checks.scores import FITTED_ROWS, SCORES
 from counterrank.data.source import MemorySource
 from counterrank.policies import Candidates, parse_policy
 

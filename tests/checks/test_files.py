@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from counterrank.audit.auditor import audit_file, audit_log
+from counterrank.checks.auditor import audit_file, audit_log
 from counterrank.data.log import RankingLog
 
 N, K, A = 600, 3, 4

@@ -188,7 +188,7 @@ def test_percent_signs_are_shown():
 
 def test_groups_are_compared_with_one_and_not_with_their_mean():
     """Half of 16 groups at 1.8: their common mean is 1.4, which the others are as far from."""
-    from counterrank.audit.weights import groups_tested
+    from counterrank.checks.weights import groups_tested
 
     rng = np.random.default_rng(0)
     groups, total = np.zeros((16, 3, 1)), np.zeros((4, 1))
@@ -214,8 +214,8 @@ def test_copies_are_told_from_rows_that_are_alike_by_nature():
 @pytest.mark.parametrize("seed", range(3))
 def test_users_who_stop_after_a_click_lose_no_pages(seed):
     """A search page that is read downwards has few pages without clicks, and all of them are there."""
-    from counterrank.audit.findings import Subject
-    from counterrank.audit.rewards import stops as stops_of
+    from counterrank.checks.base import Subject
+    from counterrank.checks.rewards import stops as stops_of
 
     def stops_in(pages):
         log = cr.RankingLog(

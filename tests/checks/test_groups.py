@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.audit.auditor import VITAL, audit
-from counterrank.audit.findings import BLOCKS
-from counterrank.audit.weights import context_cuts, grouped_sums, groups_tested
+from counterrank.checks.auditor import VITAL, audit
+from counterrank.checks.base import BLOCKS
+from counterrank.checks.weights import context_cuts, grouped_sums, groups_tested
 from counterrank.data.source import MemorySource
 
 A = 5
