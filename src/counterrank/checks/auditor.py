@@ -10,6 +10,7 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from counterrank.blas import single_blas_thread
 from counterrank.checks import copies, items, propensities, rewards, rows, scores, weights
 from counterrank.checks.base import Audit, Check, Subject, Tallies, Tally
 from counterrank.data.columns import column_of, segmentation
@@ -172,6 +173,7 @@ def audit(
     return [*found, *(finding for one in coverages for finding in one.findings())]
 
 
+@single_blas_thread
 def audit_log(
     log: LogLike,
     targets: Mapping[str, Probabilities | ArrayLike] | Sequence[str] | str | None = None,

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.arrays import Floats, Ints
+from counterrank.blas import single_blas_thread
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source, Summand
 from counterrank.errors import ConfigError, EstimatorError
@@ -469,6 +470,7 @@ class Estimator(ABC):
                 remedy="use ips, iips, rips, order-2 or order-3, or their ratios (snips, sniips, ...)",
             )
 
+    @single_blas_thread
     def estimate(
         self,
         log: RankingLog,

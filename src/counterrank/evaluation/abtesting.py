@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints
+from counterrank.blas import single_blas_thread
 from counterrank.checks import context_cuts
 from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
@@ -239,6 +240,7 @@ def _by_context(log: RankingLog, y: Floats) -> Floats | None:
     return out
 
 
+@single_blas_thread
 def abtest(
     log: LogLike,
     arm: str,

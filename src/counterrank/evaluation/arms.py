@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.blas import single_blas_thread
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
@@ -136,6 +137,7 @@ class Validation(RecordResult):
         return f"Validation(pairs={found.pairs}, coverage={found.coverage}, bias={bias})"
 
 
+@single_blas_thread
 def validate(
     log: LogLike,
     arm: str,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
+from counterrank.blas import single_blas_thread
 from counterrank.checks import REWARD_FINDINGS, Audit, Coverage, scored_rows
 from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import Probabilities, RankingLog
@@ -82,6 +83,7 @@ class EvaluateOptions(OpenOptions, total=False):
 _RARE = tuple(EvaluateOptions.__annotations__.keys() - OpenOptions.__annotations__.keys())
 
 
+@single_blas_thread
 def evaluate(  # noqa: PLR0913
     log: LogLike,
     targets: Mapping[str, Probabilities | ArrayLike] | Sequence[str] | str | None = None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
+from counterrank.blas import single_blas_thread
 from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
 from counterrank.errors import ConfigError, LogError
@@ -64,6 +65,7 @@ MISSING = 0.05
 FEWEST = float(THRESHOLDS["ess"].directional)
 
 
+@single_blas_thread
 def plan(
     log: LogLike,
     targets: Sequence[str] = (),

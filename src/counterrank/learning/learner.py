@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
+from counterrank.blas import single_blas_thread
 from counterrank.data.columns import shared_contexts
 from counterrank.data.encoding import encoded_features
 from counterrank.data.fingerprint import fingerprint_of
@@ -51,6 +52,7 @@ MODELS = ("linear", "boosting")
 _VARIANTS = (Variant(), Variant(competition=True))
 
 
+@single_blas_thread
 def learn(  # noqa: PLR0913 - the options of a run
     log: LogLike,
     *,
