@@ -38,27 +38,27 @@ def test_public_functions_compute_with_one_thread_and_restore_the_callers_number
     assert blas_threads() == {2}
 
 
-def test_overlapping_calls_restore_the_number_when_the_last_has_ended():
-    first_is_in, second_is_out = threading.Event(), threading.Event()
-    seen = []
+def test_overlapping_calls_restore_the_callers_number():
+    others_have_ended, seen = threading.Event(), []
 
     @single_blas_thread
-    def first():
-        first_is_in.set()
-        assert second_is_out.wait(10)
-        seen.append(blas_threads())
+    def waiting():
+        assert others_have_ended.wait(10)
 
     @single_blas_thread
-    def second():
+    def outer():
+        thread.start()
+        inner()
+        others_have_ended.set()
+        thread.join(10)
+
+    @single_blas_thread
+    def inner():
         seen.append(blas_threads())
 
-    thread = threading.Thread(target=first)
-    thread.start()
-    assert first_is_in.wait(10)
-    second()
-    second_is_out.set()
-    thread.join(10)
-    assert seen == [{1}, {1}]
+    thread = threading.Thread(target=waiting)
+    outer()
+    assert seen == [{1}]
     assert blas_threads() == {2}
 
 
