@@ -57,7 +57,8 @@ class OrdinaryJob:
         seen = rng.random((n, LENGTH)) < 1 / (1 + np.arange(LENGTH)) ** 0.6
         click = seen & (rng.random((n, LENGTH)) < attraction)
         apply = click & (rng.random((n, LENGTH)) < 0.15)
-        revenue = np.where(apply, np.exp(3.0 + 0.3 * price[shown] + 0.5 * rng.normal(size=shown.shape)), 0.0)  # fmt: skip
+        paid = np.exp(3.0 + 0.3 * price[shown] + 0.5 * rng.normal(size=shown.shape))
+        revenue = np.where(apply, paid, 0.0)
         return {
             "user": user, "age": age, "device": device, "listed": listed, "order": order, "place": place,
             "shown": shown, "scores": scores, "price": price[order], "rating": quality[order] + noise[0],
@@ -124,9 +125,11 @@ class OrdinaryJob:
         each = [w["price"], w["rating"], w["scores"]["propensity"]]
         request = np.stack([w["age"], hour, device], axis=1)
         k = np.tile(np.arange(LENGTH), n)
-        shown = np.column_stack([np.repeat(request, LENGTH, axis=0), k, *(columns(one).ravel() for one in each)])  # fmt: skip
+        request_of_slot = np.repeat(request, LENGTH, axis=0)
+        shown = np.column_stack([request_of_slot, k, *(columns(one).ravel() for one in each)])
         row, _ = np.nonzero(w["listed"])
-        every = np.column_stack([request[row], np.zeros(len(row)), *(one[w["listed"]] for one in each)])  # fmt: skip
+        top = np.zeros(len(row))
+        every = np.column_stack([request[row], top, *(one[w["listed"]] for one in each)])
         out = []
         for name, objective in (("click", "binary"), ("apply", "binary"), ("revenue", "l2")):
             data = lightgbm.Dataset(shown, w[name].ravel().astype(float))
