@@ -43,6 +43,7 @@ lint: setup
 	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/lint-imports
 	$(BIN)/python -m benchmarks.weight
+	$(BIN)/python -m benchmarks.names
 
 types: setup
 	$(BIN)/mypy

@@ -302,7 +302,7 @@ def test_which_specs_are_deterministic():
         ("epsilon:epsilon=1.5", "epsilon must be a probability, 0 to 1, got '1.5'"),
         ("rand-top-n:n=2.5", "n must be a whole number from 1, got '2.5'"),
         ("swap:probability=0.1,places=1", "places must be a whole number from 2"),
-        ("epsilon:epsilon", "'epsilon' is no option=value"),
+        ("epsilon:epsilon", "'epsilon' is not option=value"),
         ("epsilon:epsilon=0.1,epsilon=0.2", "option 'epsilon' is given twice"),
         ("", "unknown kind ''"),
     ],

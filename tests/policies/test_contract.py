@@ -138,7 +138,7 @@ def test_padding_counts_for_nothing(case, all_masks):
 def test_stored_and_loaded_is_the_same(case, tmp_path):
     path = tmp_path / "policy.npz"
     if not case.storable:
-        with pytest.raises(PolicyError, match="not data"):
+        with pytest.raises(PolicyError, match="cannot be stored"):
             cp.save_policy(case.policy, path)
         assert not path.exists()
         return

@@ -82,7 +82,7 @@ def test_a_policy_of_ones_own_is_not_stored_under_a_known_name(tmp_path):
     class PlackettLuceTwo(PlackettLuce):
         pass
 
-    with pytest.raises(PolicyError, match="PlackettLuceTwo is not data"):
+    with pytest.raises(PolicyError, match="PlackettLuceTwo cannot be stored"):
         save_policy(PlackettLuceTwo([[0.0]]), tmp_path / "p.npz")
     save_policy(Uniform(3), tmp_path / "deep" / "p.npz")
     assert [file.name for file in (tmp_path / "deep").iterdir()] == ["p.npz"]

@@ -359,7 +359,7 @@ class RankingLog:
         columns = [] if self.candidates is None else self.candidates.features_of(items)
         parts = [np.stack(columns, axis=-1)] if columns else []
         if self.item_features is not None:
-            parts.append(self.item_features.of(items))
+            parts.append(self.item_features.lookup(items))
         return np.concatenate(parts, axis=-1) if parts else np.empty((*np.shape(items), 0))
 
     def take(self, rows: Rows) -> Self:

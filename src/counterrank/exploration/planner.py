@@ -204,7 +204,7 @@ def production(log: RankingLog) -> Scored:
         )
     table = np.broadcast_to(table, (log.n, table.shape[1]))
     spec = parse_policy("top" if isinstance(policy, Deterministic) else "plackett-luce")
-    return Scored(Candidates.every(*table.shape), table.reshape(-1), spec)
+    return Scored(Candidates.all_items(*table.shape), table.reshape(-1), spec)
 
 
 def _refuse(log: RankingLog, logger: Scored) -> None:

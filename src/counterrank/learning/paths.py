@@ -17,7 +17,7 @@ from counterrank.data.log import RankingLog
 from counterrank.data.source import reporter
 from counterrank.learning.guardrails import WatchedRewards
 from counterrank.models import policy_draws
-from counterrank.policies import Policy, RowRandom, drawn_weight, settled
+from counterrank.policies import Policy, RowRandom, drawn_weight, without_rounding
 
 #: Takes rows of the log (b,) and rankings of them (b, D, K), returns list values (b, D).
 ListValue = Callable[[Ints, Ints], Floats]
@@ -79,8 +79,8 @@ def draw(
         part = log.take(rows)
         policy = logger if logger.n_rows == 1 else logger.take(rows)
         # A ranking that is drawn again must tie with itself, whichever batch it is scored in.
-        logged = settled(value(rows, part.action[:, None, :]))
-        drawn = settled(value(rows, policy_draws(part, policy, draws, seeds)))
+        logged = without_rounding(value(rows, part.action[:, None, :]))
+        drawn = without_rounding(value(rows, policy_draws(part, policy, draws, seeds)))
         # Ties are broken by random keys: then ranks are uniform under the logger, whatever q is.
         keys = RowRandom(part.numbers, [*seeds, _TIES]).random((len(rows), 1 + draws))
         tied = (drawn == logged) & (keys[:, 1:] < keys[:, :1])

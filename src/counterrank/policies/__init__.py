@@ -1,9 +1,9 @@
-"""Ranking policies: what they draw, and how likely they put given items at given positions."""
+"""Ranking policies: they draw rankings and give the probability of items at positions."""
 
 from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy, repeated, superset_mask
 from counterrank.policies.autoregressive import Autoregressive
 from counterrank.policies.base import CAPABILITIES, Policy, SubsetResult
-from counterrank.policies.best_of import BestOf, cut, drawn_weight, settled
+from counterrank.policies.best_of import BestOf, cut, drawn_weight, without_rounding
 from counterrank.policies.candidates import Candidates, ItemFeatures
 from counterrank.policies.factored import (
     EpsilonGreedy,
@@ -85,7 +85,7 @@ __all__ = [
     "position_matrix",
     "repeated",
     "save_policy",
-    "settled",
+    "without_rounding",
     "spec_in_file",
     "subset_log_ratio",
     "superset_mask",

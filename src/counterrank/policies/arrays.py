@@ -1,7 +1,7 @@
-"""Policies made of named arrays, whose rows can be taken and which can be stored as data.
+"""Base classes of policies that consist of named arrays, and checks of items and masks.
 
-Below them are the questions that policies answer: logged items (n, K) and sets of positions, which are
-checked, made distinct and enlarged.
+Array policies can be sliced by row and stored as data. The functions below the classes validate the
+arguments of policy methods: logged items (n, K) and masks, which are sets of positions.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError, PropensityError
 from counterrank.policies.base import CAPABILITIES, Policy, Rows, SubsetResult
 
-#: Numbers of all rows that are worked on at once.
+#: Number of array cells that are processed at once.
 CELLS = 4_000_000
+#: The capabilities of a policy without a table of item probabilities.
 EVERYTHING = CAPABILITIES - {"dist"}
 #: Largest distance from one that the sum of a row of probabilities may have.
 SUM_TOLERANCE = 1e-6
 #: Takes rows (T,) and a mask (T, K) for each, sorted by row; returns log-probabilities and squared
 #: relative errors (T,).
 Answer = Callable[[Ints, Bools], tuple[Floats, Floats]]
-#: What a stored policy is made of: an array or a number, and policies where it mixes some.
+#: The value of a stored field: an array, a number, or the components of a mixture.
 Field = NDArray[Any] | float | Sequence[Policy]
 
 
@@ -70,7 +71,7 @@ class ArrayPolicy(Policy):
         """Raise PolicyError when the fields do not describe a distribution."""
 
     def refuse_longer(self, length: int) -> None:
-        """Raise where a ranking without replacement would have more positions than there are items."""
+        """Raise PolicyError if a ranking of `length` positions needs more items than there are."""
         if length > self.n_actions:
             raise PolicyError(
                 f"cannot rank {length} positions with {self.n_actions} items without replacement"
@@ -81,11 +82,11 @@ class ClosedFormPolicy(ArrayPolicy):
     """A policy whose subset probability is one vectorised formula."""
 
     def prepare(self, items: Ints) -> Any:
-        """Return what `event` gets in place of the items (n, K), computed once for all masks."""
+        """Return the first argument of `event` for items (n, K); it is computed once for all masks."""
         return items
 
     def cells(self, length: int) -> int:
-        """Return how many numbers `event` holds for each row of `length` positions."""
+        """Return how many numbers `event` keeps in memory for a row of `length` positions."""
         return length
 
     @abstractmethod
@@ -100,19 +101,22 @@ class ClosedFormPolicy(ArrayPolicy):
         step = max(1, CELLS // self.cells(K))
         for start in range(0, n, step):
             rows = slice(start, start + step)
-            part, shown = self.take(rows), items[rows] >= 0
-            prepared, asked = part.prepare(items[rows]), sets if sets.ndim == 2 else sets[rows]
+            policy, shown = self.take(rows), items[rows] >= 0
+            prepared, block_sets = (
+                policy.prepare(items[rows]),
+                sets if sets.ndim == 2 else sets[rows],
+            )
             with np.errstate(divide="ignore"):
                 for j in range(sets.shape[-2]):
-                    mask = asked[..., j, :] & shown
+                    mask = block_sets[..., j, :] & shown
                     # An empty set is certain.
                     possible = mask.any(axis=1)
-                    np.copyto(log_prob[rows, j], part.event(prepared, mask), where=possible)
+                    np.copyto(log_prob[rows, j], policy.event(prepared, mask), where=possible)
         return SubsetResult(log_prob, np.zeros_like(log_prob))
 
 
 def as_actions(actions: ArrayLike, policy: Policy) -> Ints:
-    """Return actions as (n, K) int64 that fit the policy, or say which entry does not."""
+    """Return actions as (n, K) int64; raise PolicyError at the first entry that the policy cannot show."""
     items = np.asarray(actions)
     if items.ndim != 2 or not np.issubdtype(items.dtype, np.integer):
         raise PolicyError(
@@ -154,56 +158,59 @@ def as_masks(masks: ArrayLike, items: Ints) -> Bools:
     return sets
 
 
-def no_distribution(probs: Floats) -> Bools:
-    """Return which rows of probabilities (n, C) are negative somewhere or do not sum to one."""
+def not_distribution(probs: Floats) -> Bools:
+    """Return True for the rows of (n, C) that have a negative entry or do not sum to one."""
     # "Not good" rather than "bad": NaN fails every comparison.
     good: Bools = np.abs(probs.sum(axis=1) - 1) <= SUM_TOLERANCE
     return ~(good & (probs >= 0).all(axis=1))
 
 
 def repeated(items: Ints) -> Bools:
-    """Return (n,) True where one item stands at two of the positions (n, J): impossible without replacement."""
+    """Return (n,) True for rows of items (n, J) that contain an item twice."""
     ordered = np.sort(items, axis=1)
-    same: Bools = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
-    return same
+    repeats_item: Bools = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    return repeats_item
 
 
 def without_padding(items: Ints, sets: Bools) -> Bools:
-    """Return (n, J, K): the masked positions that hold an item."""
+    """Return masks (n, J, K) without the positions that are padding."""
     return sets & (items >= 0)[:, None, :]
 
 
-def answered(masks: Bools, wanted: Bools, log_prob: Floats, answer: Answer) -> SubsetResult:
-    """Return `log_prob` (n, J) with answers for the masks (n, J, K) that are wanted (n, J).
+def answer_distinct(
+    masks: Bools, requested: Bools, log_prob: Floats, answer: Answer
+) -> SubsetResult:
+    """Fill `log_prob` (n, J) with answers for the masks (n, J, K) that are `requested` (n, J).
 
-    Equal masks of a row are answered once.
+    `answer` is called once for equal masks of a row.
     """
     packed = np.packbits(masks, axis=2)
-    same = np.argmax((packed[:, :, None] == packed[:, None]).all(axis=3), axis=2)
-    rows, column = np.nonzero(wanted & (same == np.arange(same.shape[1])))
+    first_equal = np.argmax((packed[:, :, None] == packed[:, None]).all(axis=3), axis=2)
+    rows, column = np.nonzero(requested & (first_equal == np.arange(first_equal.shape[1])))
     rel_var = np.zeros_like(log_prob)
     log_prob[rows, column], rel_var[rows, column] = answer(rows, masks[rows, column])
-    return SubsetResult(*(np.take_along_axis(found, same, axis=1) for found in (log_prob, rel_var)))
+    return SubsetResult(
+        *(np.take_along_axis(values, first_equal, axis=1) for values in (log_prob, rel_var))
+    )
 
 
-def repeats(items: Ints, masks: Bools) -> Bools:
-    """Return (n, J): one item is asked for at two masked positions."""
+def requested_twice(items: Ints, masks: Bools) -> Bools:
+    """Return (n, J) True where a mask contains one item at two positions."""
     out = np.zeros(masks.shape[:2], bool)
-    # Hardly a log shows an item twice in a ranking: positions are compared only where sorting found one.
+    # Few rankings repeat an item, so positions are compared only in rows where sorting found a repeat.
     rows = np.flatnonzero(repeated(items))
     shown, sets = items[rows], masks[rows]
-    same = np.triu((shown[:, :, None] == shown[:, None, :]) & (shown >= 0)[:, None, :], k=1)
-    out[rows] = np.einsum("njk,nkl,njl->nj", sets, same, sets)
+    equal_items = np.triu((shown[:, :, None] == shown[:, None, :]) & (shown >= 0)[:, None, :], k=1)
+    out[rows] = np.einsum("njk,nkl,njl->nj", sets, equal_items, sets)
     return out
 
 
 def superset_mask(masks: Bools, capability: str) -> Bools:
-    """Return the smallest masks containing `masks` (..., K) whose probability `capability` supplies.
+    """Return the smallest supersets of `masks` (..., K) whose probability `capability` provides.
 
-    "prefix" closes each mask to the positions up to its last; "joint" fills every mask that is not
-    empty; "subset" changes nothing; "position" supplies single positions only and cannot be
-    enlarged to. A weight on a larger set is unbiased whenever that on the smaller one is, but its
-    variance is larger.
+    "prefix" extends each mask to all positions up to its last one, "joint" fills every non-empty
+    mask, and "subset" changes nothing. "position" provides single positions only, so larger masks
+    raise. The weight of a superset is unbiased if that of the mask is, but has a larger variance.
 
     >>> superset_mask(np.array([[False, True, False], [False, False, False]]), "prefix").tolist()
     [[True, True, False], [False, False, False]]

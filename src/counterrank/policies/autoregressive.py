@@ -1,4 +1,4 @@
-"""Any policy that can say what it shows next, given what it has shown: a callback."""
+"""Policies defined by a callback that gives the distribution of the next item after a prefix."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,11 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import (
     ArrayPolicy,
-    answered,
+    answer_distinct,
     as_actions,
     as_masks,
-    no_distribution,
-    repeats,
+    not_distribution,
+    requested_twice,
     without_padding,
 )
 from counterrank.policies.base import SubsetResult
@@ -26,12 +26,32 @@ _FIRST = 64
 class Autoregressive(ArrayPolicy):
     """P(a_1..a_K | x) = prod over k of step(row, a_1..a_{k-1})[a_k].
 
-    Prefixes are exact. A set of positions is exact when at most `max_states` fillings of its gaps
-    exist; otherwise the gaps are drawn with the asked items held back, the product of what was held
-    back and what was asked is averaged over up to `max_samples` draws until its relative error is
-    `rtol`, and that error is reported. These limits are attributes. `replacement` says that an item
-    may be shown twice. Not storable: a function is not data.
+    Prefixes are exact. A set of positions is exact if its gaps can be filled in at most
+    `max_states` ways. Otherwise the gaps are drawn by importance sampling: the requested items are
+    excluded from the gaps, and the weights of up to `max_samples` draws are averaged until the
+    relative error is below `rtol`. That error is reported. These limits are attributes. The policy
+    cannot be saved, because it contains a function.
 
+    Parameters
+    ----------
+    step
+        A function of rows (b,) and prefixes (b, k) that returns the probabilities (b, A) of the
+        next item.
+    n_rows
+        Number of contexts.
+    n_actions
+        Number of items A.
+    replacement
+        Whether an item may be shown twice in a ranking.
+
+    Raises
+    ------
+    PolicyError
+        The callback returns an array of another shape, numbers that are no distribution, or (without
+        replacement) a positive probability for an item of the prefix.
+
+    Examples
+    --------
     >>> fair = Autoregressive(lambda rows, prefixes: np.full((len(rows), 2), 0.5), 1, 2, replacement=True)
     >>> np.exp(fair.prefix_log_prob(np.array([[0, 1]]))).tolist()
     [[0.5, 0.25]]
@@ -47,13 +67,13 @@ class Autoregressive(ArrayPolicy):
         self.rows: Ints = np.arange(n_rows)
 
     def next_probs(self, rows: Ints, prefixes: Ints) -> Floats:
-        """Return the callback's probabilities (b, A), checked; without replacement, used items are struck out."""
+        """Return the callback's probabilities (b, A) after checking that they are distributions."""
         probs = np.array(self.step(rows, prefixes), dtype=np.float64)
         if probs.shape != (len(rows), self.n_items):
             raise PolicyError(
                 f"the callback returned shape {probs.shape}, expected {(len(rows), self.n_items)}"
             )
-        bad = no_distribution(probs)
+        bad = not_distribution(probs)
         if bad.any():
             i = int(np.argmax(bad))
             raise PolicyError(
@@ -96,36 +116,42 @@ class Autoregressive(ArrayPolicy):
         sets = without_padding(items, as_masks(masks, items))
         ids = self._ids(len(items))
 
-        def answer(rows: Ints, asked: Bools) -> tuple[Floats, Floats]:
-            found = [
-                self._set(ids[row], items[row], mask) for row, mask in zip(rows, asked, strict=True)
+        def answer(rows: Ints, requested_masks: Bools) -> tuple[Floats, Floats]:
+            results = [
+                self._set(ids[row], items[row], mask)
+                for row, mask in zip(rows, requested_masks, strict=True)
             ]
-            log_prob, rel_var = np.reshape(found, (len(rows), 2)).T
+            log_prob, rel_var = np.reshape(results, (len(rows), 2)).T
             return log_prob, rel_var
 
-        never = np.zeros(sets.shape[:2], bool) if self.replacement else repeats(items, sets)
+        never = np.zeros(sets.shape[:2], bool) if self.replacement else requested_twice(items, sets)
         start = np.where(never, -np.inf, 0.0)
-        return answered(sets, sets.any(axis=2) & ~never, start, answer)
+        return answer_distinct(sets, sets.any(axis=2) & ~never, start, answer)
 
     def _set(self, row: int, items: Ints, positions: Bools) -> tuple[float, float]:
-        """Return the log-probability of items at some positions, and its squared relative error.
+        """Return the log-probability of the items at masked positions, and its squared relative error.
 
-        Draws double until the relative error is met; they depend on seed, row and event alone.
+        The number of draws is doubled until the relative error is below `rtol`. The draws depend
+        only on the seed, the row and the requested items.
         """
         from counterrank.policies.kernels.plackett_luce_subsets import summary
 
         mask = positions[: int(np.flatnonzero(positions)[-1]) + 1]
-        wanted = items[: len(mask)]
-        # Whole numbers have no largest one: 100,000 items in 62 gaps are no float any more.
+        requested_items = items[: len(mask)]
+        # Python integers, because 100,000 items in 62 gaps overflow a float.
         if int(self.n_items) ** int((~mask).sum()) <= self.max_states:
-            return float(np.logaddexp.reduce(fillings(self, row, wanted, mask))), 0.0
+            return float(np.logaddexp.reduce(fillings(self, row, requested_items, mask))), 0.0
         # The same question has the same answer in any batch, order or thread.
-        key = [self.seed, int(row), *np.where(mask, wanted + 1, 0).tolist()]
+        key = [self.seed, int(row), *np.where(mask, requested_items + 1, 0).tolist()]
         rng = np.random.default_rng(key)
         draws, goal = np.empty(0), min(_FIRST, self.max_samples)
         while True:
-            more = fillings(self, row, wanted, mask, rng.random((goal - len(draws), len(mask))))
-            draws = np.concatenate([draws, more, np.full(goal - len(draws) - len(more), -np.inf)])
+            new_draws = fillings(
+                self, row, requested_items, mask, rng.random((goal - len(draws), len(mask)))
+            )
+            draws = np.concatenate(
+                [draws, new_draws, np.full(goal - len(draws) - len(new_draws), -np.inf)]
+            )
             log_prob, rel_var = summary(draws)
             exact_enough = log_prob > -np.inf and rel_var <= self.rtol**2
             if exact_enough or goal >= self.max_samples:
@@ -145,28 +171,32 @@ class Autoregressive(ArrayPolicy):
 
 
 def fillings(
-    policy: Autoregressive, row: int, wanted: Ints, mask: Bools, uniforms: Floats | None = None
+    policy: Autoregressive,
+    row: int,
+    requested_items: Ints,
+    mask: Bools,
+    uniforms: Floats | None = None,
 ) -> Floats:
-    """Return log-weights of rankings that have the asked items at their places.
+    """Return log-weights of rankings that have the requested items at the masked positions.
 
-    Without `uniforms`, one for each filling of the gaps, whose sum is P. With them (M, K), one for each
-    draw that can be finished, whose mean over all M is P: a gap is filled from what is not held back, and
-    its mass is the weight (importance sampling). Asked items still to come are held back, unless an item
-    may be shown twice.
+    Without `uniforms` there is one weight for each way to fill the gaps, and their sum is P. With
+    `uniforms` (M, K) there is one importance weight for each draw that can be completed, and their
+    mean over all M draws is P. Without replacement, items requested at a later position are excluded
+    from the gaps before it, and the weight is the probability of what remains.
     """
     from counterrank.policies.kernels.rows import categorical
 
     M = 1 if uniforms is None else len(uniforms)
     prefixes, value, alive = np.empty((M, 0), np.int64), np.zeros(M), np.arange(M)
-    for k, asked in enumerate(mask):
+    for k, is_requested in enumerate(mask):
         if not len(value):
             break
         probs = policy.next_probs(np.full(len(value), row), prefixes)
-        if not asked and not policy.replacement:
-            probs[:, wanted[k + 1 :][mask[k + 1 :]]] = 0.0
-        if asked:
-            keep = np.flatnonzero(probs[:, wanted[k]] > 0)
-            chosen, chance = np.full(len(keep), wanted[k]), probs[keep, wanted[k]]
+        if not is_requested and not policy.replacement:
+            probs[:, requested_items[k + 1 :][mask[k + 1 :]]] = 0.0
+        if is_requested:
+            keep = np.flatnonzero(probs[:, requested_items[k]] > 0)
+            chosen, chance = np.full(len(keep), requested_items[k]), probs[keep, requested_items[k]]
         elif uniforms is None:
             keep, chosen = np.nonzero(probs > 0)
             chance = probs[keep, chosen]

@@ -1,4 +1,4 @@
-"""What every ranking policy can be asked: draws, and probabilities of items at positions."""
+"""The interface of ranking policies: samples, and probabilities of items at positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from counterrank.errors import PolicyError
 
 Rows = slice | NDArray[np.int64]
 
-#: What a policy may offer; a missing name means the question has no exact or sampled answer.
+#: The methods that a policy may offer. A missing name means that it has neither a formula nor a sampler.
 CAPABILITIES = frozenset({"joint", "prefix", "position", "subset", "sample", "dist"})
 
 
@@ -31,31 +31,39 @@ class SubsetResult:
 
     @property
     def method(self) -> str:
-        """Whether some value was sampled, or all are exact."""
+        """Return "sampled" if any value was sampled, otherwise "exact"."""
         return "sampled" if self.rel_var.any() else "exact"
 
 
 class Policy(ABC):
     """A distribution over rankings for each of n contexts.
 
-    Policies are bound to rows: row i of the policy belongs to row i of the log. `take` follows a
-    selection of rows. Actions are (n, K) integers; -1 pads a shorter ranking and is ignored
-    everywhere. Prefixes and positions follow from `subset_log_prob`, unless a policy has a quicker
-    way.
+    Policies are bound to rows: row i of the policy belongs to row i of the log. Actions are (n, K)
+    integers; -1 pads a shorter ranking and is ignored everywhere. A subclass implements `take`,
+    `sample` and `subset_log_prob`. The probabilities of prefixes and positions are derived from
+    `subset_log_prob` unless a subclass overrides them with a faster formula.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> policy = cr.PlackettLuce([[2.0, 1.0, 0.0]])
+    >>> isinstance(policy, cr.Policy), policy.n_rows, policy.n_actions
+    (True, 1, 3)
+    >>> policy.sample(2, np.random.default_rng(0), size=4).shape
+    (1, 4, 2)
     """
 
-    #: True when positions are independent given the context (the same item may appear twice).
+    #: True if positions are independent given the context (an item may then appear twice).
     factored: bool = False
-    #: True when every row has one ranking only: then no weight says anything of another.
+    #: True if every row has only one possible ranking, so that importance weights are undefined.
     deterministic: bool = False
     capabilities: frozenset[str] = frozenset()
-    #: The rule with `bind(log)` that made this policy, where one did: logs that are put together
-    #: bind it again.
+    #: The rule with `bind(log)` that made this policy, or None. Logs that are joined bind it again.
     rule: Any = None
 
     @property
     def propensity_kind(self) -> str:
-        """The kind of numbers per position that say most of this policy."""
+        """The kind of propensity that describes this policy most completely."""
         return "factored" if self.factored else "prefix"
 
     @property
@@ -82,9 +90,9 @@ class Policy(ABC):
 
     def prefix_log_probs(self, rankings: Ints) -> Floats:
         """Return `prefix_log_prob` of several rankings a row (n, S, K): (n, S, K)."""
-        each = rankings.swapaxes(0, 1)
-        found = [self.prefix_log_prob(np.ascontiguousarray(one)) for one in each]
-        return np.stack(found, axis=1)
+        by_ranking = rankings.swapaxes(0, 1)
+        log_probs = [self.prefix_log_prob(np.ascontiguousarray(ranking)) for ranking in by_ranking]
+        return np.stack(log_probs, axis=1)
 
     def position_log_prob(self, actions: Ints) -> Floats:
         """Return the marginal log P(a_k at position k | x): (n, K)."""
@@ -95,20 +103,21 @@ class Policy(ABC):
         """Return log P(logged items at the masked positions | x) for masks (J, K) or (n, J, K)."""
 
     def dist(self) -> Floats:
-        """Return whole distributions of a factored policy: (n, A) or (n, K, A)."""
+        """Return the item distributions of a factored policy: (n, A), or (n, K, A) by position."""
         raise PolicyError(
             f"{type(self).__name__} has no per-position distribution: its positions depend on "
             "each other"
         )
 
     def __repr__(self) -> str:
-        """Return the kind and size of the policy: its numbers are too many to print."""
+        """Return the class and size of the policy; its arrays are too large to print."""
         return f"{type(self).__name__}(rows={self.n_rows}, actions={self.n_actions})"
 
     def require(self, capability: str) -> None:
         """Raise unless the policy offers `capability`."""
         if capability not in self.capabilities:
-            have = ", ".join(sorted(self.capabilities)) or "nothing"
+            available = ", ".join(sorted(self.capabilities)) or "nothing"
             raise PolicyError(
-                f"{type(self).__name__} cannot give '{capability}' probabilities (it has: {have})"
+                f"{type(self).__name__} cannot give '{capability}' probabilities "
+                f"(it has: {available})"
             )

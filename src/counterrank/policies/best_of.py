@@ -1,10 +1,10 @@
-"""Best of m: draw m rankings from the logging policy and serve the one that a score likes best.
+"""Best of m: draw m rankings from the logging policy and serve the one with the highest score.
 
-With F_x the law of the score under the logger, pi_m(a|x) / pi_0(a|x) = m F_x(q(a))^(m-1): at most
-m, whatever the number of positions and items. With L fresh draws of the logger, B of them below the
-logged ranking, m C(B, m-1) / C(L, m-1) has that mean: C(B, m-1) / C(L, m-1) is the share of sets of
-m-1 draws that all lie below. Only the logger's sampler is needed, no probability. Ties are broken
-by random keys, which makes scores continuous.
+Let F_x be the distribution function of the score under the logging policy. Then pi_m(a|x) /
+pi_0(a|x) = m F_x(q(a))^(m-1), which is at most m for any number of positions and items. If B of L
+reference draws of the logging policy score below the logged ranking, m C(B, m-1) / C(L, m-1) is an
+unbiased estimate of that weight: C(B, m-1) / C(L, m-1) is the share of sets of m-1 draws that all
+score below it. Only the sampler of the logging policy is needed. Ties are broken by random keys.
 """
 
 from __future__ import annotations
@@ -23,19 +23,39 @@ from counterrank.policies.row_random import RowRandom
 #: Takes rows (b,) and rankings (b, D, K), returns the score of each ranking (b, D).
 ListScore = Callable[[Ints, Ints], Floats]
 
-#: Rows whose reference draws are made together.
+#: Number of rows whose reference draws are made together.
 _BLOCK = 1024
 
 
 class BestOf(Policy):
-    """The best by `score` of `m` rankings drawn from `logger`.
+    """The ranking with the highest `score` of `m` rankings drawn from `logger`.
 
-    `score(rows, rankings)` gives numbers (b, D) for rankings (b, D, K) of rows (b,), numbered as in
-    the logger. Weights against the logger (`joint_weight`) rest on `draws` reference rankings a
-    row, a function of `seed` and of the row's number in the whole log (`numbers`, from 0 by
-    default): how a log is cut changes nothing. Probabilities of prefixes and single positions have
-    no such form: they are refused.
+    `joint_weight` estimates weights against the logger from reference rankings. These are a function
+    of `seed` and of the row's number in the log, so that they do not depend on batches. There is no
+    such formula for prefixes and single positions, and requests for them raise PolicyError.
 
+    Parameters
+    ----------
+    logger
+        The logging policy, which must be able to sample.
+    score
+        A function of rows (b,) and rankings (b, D, K) that returns scores (b, D).
+    m
+        Number of rankings of which the best is served.
+    draws
+        Number of reference rankings for each row.
+    seed
+        Seed of the reference rankings.
+    numbers
+        Row numbers in the log, 0 to n - 1 by default.
+
+    Raises
+    ------
+    PolicyError
+        The logger cannot sample, `m` is not a positive integer, or there are fewer than m - 1 draws.
+
+    Examples
+    --------
     >>> from counterrank.policies.ranked import UniformPermutation
     >>> first_item = lambda rows, rankings: -rankings[:, :, 0].astype(float)
     >>> BestOf(UniformPermutation(3), first_item, 2).serve(np.array([[[2, 1], [0, 1]]])).tolist()
@@ -65,8 +85,8 @@ class BestOf(Policy):
         self.logger, self.score, self.m, self.draws, self.seed = logger, score, int(m), draws, seed
         self.numbers: Ints = np.arange(logger.n_rows) if numbers is None else numbers
         self.rows: Ints = np.arange(len(self.numbers))
-        # By length, rows and ends of pages, for further passes; shared by the policies that `take` makes.
-        self._known: dict[tuple[int, bytes, bytes], tuple[Floats, Floats]] = {}
+        # Reference draws by length, rows and page ends; `take` returns policies that share them.
+        self._references: dict[tuple[int, bytes, bytes], tuple[Floats, Floats]] = {}
 
     @property
     def n_rows(self) -> int:
@@ -77,7 +97,7 @@ class BestOf(Policy):
         return self.logger.n_actions
 
     def take(self, rows: Rows) -> Self:
-        # Neither logger nor numbers are cut: the kept reference draws are of rows of the whole.
+        # Logger and numbers are not sliced, because the stored reference draws refer to all rows.
         chosen = copy.copy(self)
         chosen.rows = self.rows[rows]
         return chosen
@@ -89,10 +109,7 @@ class BestOf(Policy):
         ).reshape(self.n_rows, size, length)
 
     def serve(self, drawn: Ints, rows: Ints | None = None) -> Ints:
-        """Return the best of rankings (n, m, K) for each row: (n, K).
-
-        Draws are alike, so the first of equals does.
-        """
+        """Return the best of the rankings (n, m, K) for each row: (n, K); the first of equal scores."""
         values = self._scored(self.rows if rows is None else rows, drawn)
         best: Ints = drawn[np.arange(len(drawn)), np.argmax(values, axis=1)]
         return best
@@ -104,21 +121,23 @@ class BestOf(Policy):
             raise PolicyError(f"the policy has {self.n_rows} rows and the actions {len(items)}")
         if self.n_rows != len(items):
             return self.take(np.zeros(len(items), np.int64)).joint_weight(items)
-        own = self._scored(self.rows, items[:, None, :])[:, 0]
+        logged_scores = self._scored(self.rows, items[:, None, :])[:, 0]
         reference, keys = self._reference(items.shape[1], (items >= 0).sum(axis=1))
-        ties = reference == own[:, None]
-        below = ((reference < own[:, None]) | (ties & (keys[:, 1:] < keys[:, :1]))).sum(axis=1)
+        ties = reference == logged_scores[:, None]
+        below = ((reference < logged_scores[:, None]) | (ties & (keys[:, 1:] < keys[:, :1]))).sum(
+            axis=1
+        )
         return drawn_weight(below, self.draws, self.m)
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         raise self.refusal("sets of positions")
 
     def refusal(self, what: str) -> PolicyError:
-        """Return the error that says why there are no probabilities of prefixes, positions or sets."""
+        """Return the error for requests of probabilities of prefixes, positions or sets."""
         return PolicyError(
-            f"best of {self.m} has a weight for the whole ranking, none for {what}: which items "
-            "win depends on all of "
-            "the ranking. Use ips, snips or clip-ips, whose weights are at most m"
+            f"best of {self.m} has a weight for the whole ranking, none for {what}, because its "
+            "choice depends on the whole ranking. Use ips, snips or clip-ips, whose weights are at "
+            "most m"
         )
 
     def _scored(self, rows: Ints, rankings: Ints) -> Floats:
@@ -131,7 +150,7 @@ class BestOf(Policy):
             raise PolicyError(
                 f"row {rows[np.argwhere(np.isnan(values))[0][0]]}: the score of a ranking is NaN"
             )
-        return settled(values)
+        return without_rounding(values)
 
     def _drawn(self, rows: Ints, length: int, rng: np.random.Generator, size: int) -> Ints:
         if self.logger.n_rows == 1:
@@ -141,32 +160,31 @@ class BestOf(Policy):
         return self.logger.take(rows).sample(length, rng, size=size)
 
     def _reference(self, length: int, ends: Ints) -> tuple[Floats, Floats]:
-        """Return scores (n, L) of the reference draws, and keys (n, 1 + L): of the logged ranking, then of each.
+        """Return the scores (n, L) of the reference draws and random keys (n, 1 + L) for ties.
 
-        Draws end where the page of their row does, `ends` (n,).
+        The first key belongs to the logged ranking. Draws are cut at the length `ends` (n,) of the
+        row's page.
         """
-        known = length, self.rows.tobytes(), ends.tobytes()
-        if known not in self._known:
+        key = length, self.rows.tobytes(), ends.tobytes()
+        if key not in self._references:
             scores = np.empty((self.n_rows, self.draws))
             keys = np.empty((self.n_rows, 1 + self.draws))
             for start in range(0, self.n_rows, _BLOCK):
                 block = slice(start, start + _BLOCK)
                 rows = self.rows[block]
-                # A row's draws depend on its number alone: they are the same in any block.
+                # A row's draws depend on its number only, so they are the same in any block.
                 rng = RowRandom(self.numbers[rows], [self.seed, length])
                 drawn = cut(self._drawn(rows, length, rng, self.draws), ends[block])
                 scores[block], keys[block] = (
                     self._scored(rows, drawn),
                     rng.random(keys[block].shape),
                 )
-            self._known[known] = scores, keys
-        return self._known[known]
+            self._references[key] = scores, keys
+        return self._references[key]
 
 
 def cut(rankings: Ints, ends: Ints) -> Ints:
-    """Return rankings (n, D, K) that end where the pages of their rows do.
-
-    How long a page is was not the ranker's choice.
+    """Return rankings (n, D, K) cut at the page lengths `ends` (n,), padded with -1.
 
     >>> cut(np.array([[[4, 2, 7]]]), np.array([2])).tolist()
     [[[4, 2, -1]]]
@@ -174,13 +192,13 @@ def cut(rankings: Ints, ends: Ints) -> Ints:
     return np.where(np.arange(rankings.shape[2]) < ends[:, None, None], rankings, -1)
 
 
-def settled(scores: Floats) -> Floats:
-    """Return scores without their last digits, so that those which differ by rounding are ties.
+def without_rounding(scores: Floats) -> Floats:
+    """Return scores rounded to single precision, so that scores which differ by rounding are ties.
 
-    The same ranking scored in another batch may come out a rounding error higher; then it would win
-    or lose every time, where a tie is broken by chance.
+    The score of a ranking may differ by a rounding error between batches. Without the rounding, the
+    larger of two equal scores would always win, where a tie is broken at random.
 
-    >>> bool(settled(np.array([0.1 + 0.2])) == settled(np.array([0.3])))
+    >>> bool(without_rounding(np.array([0.1 + 0.2])) == without_rounding(np.array([0.3])))
     True
     """
     return scores.astype(np.float32).astype(np.float64)

@@ -1,8 +1,7 @@
-"""What could have been shown: ragged lists of candidates by row, with features of candidates and of items.
+"""Candidates: the items that each row could have shown, with features of candidates and of items.
 
-Row i owns `items[offsets[i]:offsets[i+1]]`. Everything else that is known of a candidate (scores,
-features) is a flat array beside `items`, so that 1 million rows of 50 candidates stay 50 million
-numbers whatever the size of the catalogue.
+Row i has the candidates `items[offsets[i]:offsets[i+1]]`. Scores and features of candidates are flat
+arrays parallel to `items`, so that memory grows with the number of candidates, not with the catalogue.
 """
 
 from __future__ import annotations
@@ -19,18 +18,36 @@ from counterrank.errors import PolicyError
 from counterrank.messages import item_name, row_name
 from counterrank.policies.base import Rows
 
-#: Candidates worked on at once: a padded block of scores of this size stays in the last-level
-#: cache.
+#: Number of candidates processed at once: a padded block of scores of this size fits the last-level cache.
 BLOCK = 200_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """The items that each row could have shown: `offsets` (n+1,), `items` (N,) of ids 0..n_items-1.
+    """The items that each row could have shown.
 
-    `features` are named arrays (N,): numbers (NaN missing), or codes of a category (-1 missing)
-    with the labels in `categories`. `start` is the number of the first row, for messages.
+    Parameters
+    ----------
+    offsets
+        Where the candidates of each row start in `items`: (n + 1,).
+    items
+        Item ids 0..n_items-1 of all rows, one row after the other: (N,).
+    features
+        Named arrays (N,) of numbers (NaN if missing) or of category codes (-1 if missing).
+    categories
+        The labels of the codes, by feature.
+    n_items
+        Size of the catalogue; at least the largest id plus one.
+    start
+        Number of the first row, for error messages.
 
+    Raises
+    ------
+    PolicyError
+        The offsets do not fit the items, a row is empty, or an item is negative or listed twice.
+
+    Examples
+    --------
     >>> sets = Candidates.from_lists([[3, 1, 7], [1, 2]])
     >>> sets.counts.tolist(), sets.locate(np.array([[7, 3], [2, 5]])).tolist()
     ([3, 2], [[2, 0], [1, -2]])
@@ -64,7 +81,7 @@ class Candidates:
                 remedy="drop the row, or list what could have been shown",
             )
         put(self, "offsets", offsets)
-        # Once flat and checked, four bytes an id are enough: catalogues have fewer than 2^31 items.
+        # Four bytes are enough for an id: catalogues have fewer than 2^31 items.
         put(self, "items", np.ascontiguousarray(items, dtype=np.int32))
         put(self, "n_items", max(self.n_items, int(items.max(initial=-1)) + 1))
         row, place = first_bad_candidate(self.offsets, self.items, self.n_items)
@@ -99,22 +116,24 @@ class Candidates:
         return cls(offsets, items.astype(np.int32), flat, categories or {}, n_items)
 
     @classmethod
-    def every(cls, n: int, n_items: int) -> Self:
-        """Return n rows that could have shown any item."""
+    def all_items(cls, n: int, n_items: int) -> Self:
+        """Return candidates of n rows, each with all `n_items` items."""
         return cls(np.arange(n + 1) * n_items, np.tile(np.arange(n_items, dtype=np.int32), n))
 
     @classmethod
     def concat(cls, parts: Sequence[Candidates]) -> Candidates:
-        """Return the rows of all parts, in order; they come from one source and have the same features."""
-        ends = np.cumsum([len(part.items) for part in parts])
+        """Return the rows of all parts in order; the parts must have the same features."""
+        ends = np.cumsum([len(block.items) for block in parts])
         starts = zip(parts, [0, *ends[:-1]], strict=True)
         names = parts[0].features
         return changed(
             parts[0],
-            offsets=np.concatenate([[0], *(part.offsets[1:] + before for part, before in starts)]),
-            items=np.concatenate([part.items for part in parts]),
-            features={n: np.concatenate([part.features[n] for part in parts]) for n in names},
-            n_items=max(part.n_items for part in parts),
+            offsets=np.concatenate(
+                [[0], *(block.offsets[1:] + before for block, before in starts)]
+            ),
+            items=np.concatenate([block.items for block in parts]),
+            features={n: np.concatenate([block.features[n] for block in parts]) for n in names},
+            n_items=max(block.n_items for block in parts),
         )
 
     @property
@@ -128,7 +147,7 @@ class Candidates:
         return np.diff(self.offsets)
 
     def take(self, rows: Rows) -> Candidates:
-        """Return the candidates of the selected rows; a stretch of rows is a view."""
+        """Return the candidates of the selected rows; a slice of rows is a view."""
         offsets, where = self._cut(rows)
         first = rows.indices(self.n)[0] if isinstance(rows, slice) else 0
         return changed(
@@ -140,15 +159,15 @@ class Candidates:
         )
 
     def take_values(self, values: NDArray[Any], rows: Rows) -> NDArray[Any]:
-        """Return what belongs to the selected rows of an array beside `items` (N,)."""
+        """Return the entries of the selected rows of an array parallel to `items` (N,)."""
         chosen: NDArray[Any] = values[self._cut(rows)[1]]
         return chosen
 
     def blocks(self, cells: int = BLOCK) -> Iterator[slice]:
-        """Yield stretches of rows whose lists, padded to the longest of them, hold about `cells` entries."""
+        """Yield slices of rows whose lists, padded to the longest of them, have about `cells` entries."""
         first, counts = 0, self.counts
         while first < self.n:
-            # More rows cannot fit: all are padded to at least the first one's length.
+            # An upper limit of the rows: all are padded to at least the length of the first.
             window = counts[first : first + max(1, cells // int(counts[first]))]
             padded = np.maximum.accumulate(window) * np.arange(1, len(window) + 1)
             step = max(1, int((padded <= cells).sum()))
@@ -156,7 +175,7 @@ class Candidates:
             first += step
 
     def locate(self, items: Ints) -> Ints:
-        """Return the place of items (n, ...) in their row's list: -1 for padding, -2 where it is no candidate."""
+        """Return the place of items (n, ...) in their row's list: -1 for padding, -2 if not a candidate."""
         from counterrank.policies.kernels.rows import locate
 
         flat = np.ascontiguousarray(items, dtype=np.int64).reshape(self.n, -1)
@@ -164,21 +183,23 @@ class Candidates:
         return locate(ends, self.items, flat, self.n_items).reshape(np.shape(items))
 
     def features_of(self, items: Ints) -> list[Floats]:
-        """Return one array (n, ...) a feature for items (n, ...).
+        """Return an array (n, ...) for each feature, with its values for items (n, ...).
 
-        NaN for padding, missing codes and no candidates.
+        The value is NaN for padding, missing codes and items that are not candidates.
         """
         places = self.locate(items)
         first = self.offsets[:-1].reshape((-1,) + (1,) * (places.ndim - 1))
-        at = np.where(places < 0, 0, first + places)
-        found = []
+        entries = np.where(places < 0, 0, first + places)
+        columns = []
         for values in self.features.values():
-            known = places >= 0 if values.dtype.kind == "f" else (places >= 0) & (values[at] >= 0)
-            found.append(np.where(known, values[at], np.nan))
-        return found
+            has_value = (
+                places >= 0 if values.dtype.kind == "f" else (places >= 0) & (values[entries] >= 0)
+            )
+            columns.append(np.where(has_value, values[entries], np.nan))
+        return columns
 
     def dense(self, values: NDArray[Any], fill: float, width: int = 0) -> Floats:
-        """Return values (N,) as a table (n, longest list or `width`), the rest filled with `fill`."""
+        """Return values (N,) as a table with a row for each list, padded with `fill` to at least `width`."""
         counts = self.counts
         columns = max(width, int(counts.max(initial=0)))
         table = np.full((self.n, columns), fill)
@@ -188,12 +209,12 @@ class Candidates:
     def global_items(self, places: Ints) -> Ints:
         """Return item ids for places (n, ...) in each row's list; negative places become -1."""
         flat = places.reshape(self.n, -1)
-        # A place beyond the list is one of no item either.
-        at = np.minimum(self.offsets[:-1, None] + flat, len(self.items) - 1)
-        return np.where(flat < 0, -1, self.items[at]).astype(np.int64).reshape(places.shape)
+        # Clamped, because a place beyond the list has no item.
+        entries = np.minimum(self.offsets[:-1, None] + flat, len(self.items) - 1)
+        return np.where(flat < 0, -1, self.items[entries]).astype(np.int64).reshape(places.shape)
 
     def _cut(self, rows: Rows) -> tuple[Ints, Any]:
-        """Return the offsets of the selected rows, and where their entries stand."""
+        """Return the offsets of the selected rows, and an index of their entries."""
         if isinstance(rows, slice):
             first, last, step = rows.indices(self.n)
             if step == 1:
@@ -204,7 +225,7 @@ class Candidates:
         chosen = np.arange(self.n)[rows]
         counts = self.counts[chosen]
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        # An entry is as far from its row's old start as from its new one, so no loop is needed.
+        # Entries keep their distance from the start of their row, so no loop is needed.
         return offsets, np.repeat(self.offsets[chosen] - offsets[:-1], counts) + np.arange(
             offsets[-1]
         )
@@ -223,8 +244,8 @@ class Candidates:
                 remedy="give numbers, or codes with `categories`",
             )
         if array.dtype.kind == "f" and np.isinf(array).any():
-            at = int(np.argmax(np.isinf(array)))
-            row = int(np.searchsorted(self.offsets, at, side="right")) - 1
+            entry = int(np.argmax(np.isinf(array)))
+            row = int(np.searchsorted(self.offsets, entry, side="right")) - 1
             raise PolicyError(
                 f"{row_name(self.start + row)}: feature '{name}' is infinite",
                 remedy="use NaN for a missing value",
@@ -233,7 +254,7 @@ class Candidates:
 
 
 def flat_values(values: Sequence[Sequence[Any]], offsets: Ints, name: str) -> NDArray[Any]:
-    """Return ragged values as one array, or name the row whose length differs from the candidates'."""
+    """Return ragged values as one array; raise PolicyError if a row's length differs from the candidates'."""
     sizes = np.array([len(row) for row in values])
     counts = np.diff(offsets)
     if len(sizes) != len(counts):
@@ -252,11 +273,26 @@ def flat_values(values: Sequence[Sequence[Any]], offsets: Ints, name: str) -> ND
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemFeatures:
-    """What is known of items whatever the row: values (A, d), NaN missing, and their names.
+    """Features of items that are the same in every row.
 
-    Categories are codes, with their labels in `categories`.
+    Parameters
+    ----------
+    values
+        A table (A, d) of numbers and category codes, NaN if missing.
+    names
+        The name of each column.
+    categories
+        The labels of the codes, by feature.
 
-    >>> ItemFeatures([[0.5, 1.0], [0.2, 0.0]], ("price", "brand"), {"brand": ("acme", "bolt")}).n_items
+    Raises
+    ------
+    PolicyError
+        The values are no table of numbers, are infinite, or do not fit the names.
+
+    Examples
+    --------
+    >>> table = [[0.5, 1.0], [0.2, 0.0]]
+    >>> ItemFeatures(table, ("price", "brand"), {"brand": ("acme", "bolt")}).n_items
     2
     """
 
@@ -293,8 +329,8 @@ class ItemFeatures:
         """Number of items A."""
         return len(self.values)
 
-    def of(self, items: Ints) -> Floats:
-        """Return the features of items (...,): (..., d), NaN for padding and unknown items."""
-        # A log may show items that are newer than the file about them.
-        known = (items >= 0) & (items < self.n_items)
-        return np.where(known[..., None], self.values[np.where(known, items, 0)], np.nan)
+    def lookup(self, items: Ints) -> Floats:
+        """Return the features (..., d) of items (...,), NaN for padding and unknown items."""
+        # A log may show items that are newer than the feature file.
+        in_table = (items >= 0) & (items < self.n_items)
+        return np.where(in_table[..., None], self.values[np.where(in_table, items, 0)], np.nan)

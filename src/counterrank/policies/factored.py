@@ -1,6 +1,6 @@
-"""Factored policies: every position draws its item on its own, from a table of probabilities.
+"""Factored policies: every position draws its item independently from a table of probabilities.
 
-P(L) = prod over the masked positions of p_k(a_k | x); all questions are sums of logarithms.
+P(L) = prod over the masked positions of p_k(a_k | x), so log-probabilities are sums.
 """
 
 from __future__ import annotations
@@ -14,8 +14,21 @@ from counterrank.policies.arrays import EVERYTHING, SUM_TOLERANCE, ClosedFormPol
 
 
 class Factored(ClosedFormPolicy):
-    """A table of probabilities (n, A), (n, K, A) or, for every row alike, (1, A) or (1, K, A).
+    """A policy given by a table of item probabilities.
 
+    Parameters
+    ----------
+    probs
+        Probabilities (n, A), the same at every position, or (n, K, A). A table with one row
+        serves every row of a log.
+
+    Raises
+    ------
+    PolicyError
+        The table has another shape, or a row is no distribution.
+
+    Examples
+    --------
     >>> policy = Factored([[0.2, 0.8], [0.5, 0.5]])
     >>> np.exp(policy.prefix_log_prob(np.array([[1, 1], [0, 1]]))).round(2).tolist()
     [[0.8, 0.64], [0.5, 0.25]]
@@ -38,7 +51,7 @@ class Factored(ClosedFormPolicy):
 
     def check(self) -> None:
         sums = np.exp(self.log_table).sum(axis=-1)
-        # "Not near 1" rather than "far from 1": NaN is neither.
+        # Written as "not close to 1", so that a sum of NaN is refused.
         bad = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
         if bad.any():
             where = tuple(np.argwhere(bad)[0])
@@ -48,7 +61,7 @@ class Factored(ClosedFormPolicy):
             )
 
     def prepare(self, items: Ints) -> Floats:
-        """Return log p_k(a_k | x), 0 where padded: (n, K)."""
+        """Return log p_k(a_k | x) of the items (n, K), 0 for padding."""
         n, K = items.shape
         table = self.log_table
         rows = np.arange(n)[:, None] % len(table)
@@ -57,7 +70,7 @@ class Factored(ClosedFormPolicy):
         else:
             self._check_length(K)
             values = table[rows, np.arange(K), items]
-        # Padding, -1, has read the last action's number.
+        # The index -1 of padding has read the last action's value.
         return np.where(items < 0, 0.0, values)
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
@@ -67,7 +80,7 @@ class Factored(ClosedFormPolicy):
         return self.prepare(as_actions(actions, self))
 
     def event(self, items: Floats, mask: Bools) -> Floats:
-        # A choice, not a product with the mask: 0 times -inf is NaN.
+        # `where` rather than a product with the mask, because 0 times -inf is NaN.
         log_prob: Floats = np.where(mask, items, 0.0).sum(axis=1)
         return log_prob
 
@@ -95,8 +108,23 @@ class Factored(ClosedFormPolicy):
 
 
 class Softmax(Factored):
-    """p(a | x) proportional to exp(score / temperature); a score of -inf makes an action unavailable.
+    """p(a | x) proportional to exp(score / temperature).
 
+    Parameters
+    ----------
+    scores
+        Scores (n, A) or (n, K, A). A score of -inf makes an action unavailable.
+    temperature
+        A positive number; a larger one makes the distribution flatter.
+
+    Raises
+    ------
+    PolicyError
+        A score is NaN or too large, a row has no available action, or the temperature is not
+        positive.
+
+    Examples
+    --------
     >>> Softmax([[0.0, np.log(3.0)]]).dist().round(2).tolist()
     [[0.25, 0.75]]
     """
@@ -108,11 +136,25 @@ class Softmax(Factored):
 
 
 class EpsilonGreedy(Factored):
-    """The best action with probability 1 - epsilon, any action with epsilon; equal best scores share.
+    """The best action with probability 1 - epsilon, a uniformly drawn action with probability epsilon.
 
-    p(a | x) = epsilon / A + (1 - epsilon) 1[a is best] / (number of best). Negate scores to
-    minimise.
+    p(a | x) = epsilon / A + (1 - epsilon) 1[a is best] / (number of best). Negate the scores to
+    minimise them.
 
+    Parameters
+    ----------
+    scores
+        Scores (n, A) or (n, K, A). A score of -inf makes an action unavailable.
+    epsilon
+        Probability of the uniform draw, 0 to 1.
+
+    Raises
+    ------
+    PolicyError
+        A score is NaN or too large, or epsilon is no probability.
+
+    Examples
+    --------
     >>> EpsilonGreedy([[1.0, 2.0, 2.0]], epsilon=0.3).dist().round(2).tolist()
     [[0.1, 0.45, 0.45]]
     """
@@ -124,14 +166,30 @@ class EpsilonGreedy(Factored):
         best = table == table.max(axis=-1, keepdims=True)
         available = table > -np.inf
         greedy = best / best.sum(axis=-1, keepdims=True)
-        # Exploring among what is available: an action of score -inf must stay impossible.
+        # Only available actions are explored: an action of score -inf must stay impossible.
         explore = available / available.sum(axis=-1, keepdims=True)
         with np.errstate(divide="ignore"):
             self.log_table = np.log(epsilon * explore + (1 - epsilon) * greedy)
 
 
 class Uniform(Factored):
-    """Every action with probability 1/A at every position, whatever the context."""
+    """Every action with probability 1/A at every position of every row.
+
+    Parameters
+    ----------
+    n_actions
+        Number of actions A.
+
+    Raises
+    ------
+    PolicyError
+        There is no action.
+
+    Examples
+    --------
+    >>> Uniform(4).dist().tolist()
+    [[0.25, 0.25, 0.25, 0.25]]
+    """
 
     def __init__(self, n_actions: int) -> None:
         if n_actions < 1:
@@ -139,18 +197,18 @@ class Uniform(Factored):
         self.log_table = np.full((1, n_actions), -np.log(n_actions))
 
 
-#: Beyond it sums and squares of scores overflow.
+#: Sums and squares of larger scores overflow.
 LARGEST_SCORE = 1e100
 
 
 def not_scores(values: Floats) -> Bools:
-    """Return where values are neither scores nor -inf, which stands for what is not eligible."""
+    """Return True for values that are neither a finite score nor -inf (not eligible)."""
     scores: Bools = (np.abs(values) <= LARGEST_SCORE) | (values == -np.inf)
     return ~scores
 
 
 def best_first(scores: Floats) -> Ints:
-    """Return columns by descending score (n, C), equal ones in the order listed, -1 where not eligible."""
+    """Return the columns (n, C) by descending score, -1 if not eligible; ties keep their order."""
     order = np.argsort(-scores, axis=1, kind="stable")
     return np.where(np.take_along_axis(scores, order, axis=1) > -np.inf, order, -1)
 

@@ -1,4 +1,4 @@
-"""Mixtures: one of several policies is chosen for the whole ranking, unseen by the log."""
+"""Mixtures: one of several policies is drawn for the whole ranking, and the log does not record which."""
 
 from __future__ import annotations
 
@@ -11,18 +11,32 @@ from numpy.typing import ArrayLike
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
-from counterrank.policies.arrays import ArrayPolicy, no_distribution
+from counterrank.policies.arrays import ArrayPolicy, not_distribution
 from counterrank.policies.base import Policy, Rows, SubsetResult
 from counterrank.policies.factored import Uniform
 from counterrank.policies.ranked import UniformPermutation
 
 
 class Mixture(ArrayPolicy):
-    """P(L) = sum over components c of weight_c P_c(L): probabilities of the set are mixed, never ratios per slot.
+    """P(L) = sum over components c of weight_c P_c(L), for any set L of positions.
 
-    Weights are (C,) or, per row, (n, C). A mixture of factored policies is not factored: one coin
-    serves all positions of a ranking.
+    A mixture of factored policies is not factored, because one component is drawn for all positions
+    of a ranking.
 
+    Parameters
+    ----------
+    components
+        The policies, over the same rows and actions.
+    weights
+        Their probabilities (C,), or (n, C) by row.
+
+    Raises
+    ------
+    PolicyError
+        The weights are no distribution, or the components differ in rows or actions.
+
+    Examples
+    --------
     >>> policy = Mixture([Uniform(2), Uniform(2)], [0.25, 0.75])
     >>> np.exp(policy.prefix_log_prob(np.array([[0, 1]]))).round(3).tolist()
     [[0.5, 0.25]]
@@ -42,27 +56,27 @@ class Mixture(ArrayPolicy):
             raise PolicyError(
                 f"{C} components need weights ({C},) or (n, {C}), got {self.weights.shape}"
             )
-        bad = no_distribution(self.weights)
+        bad = not_distribution(self.weights)
         if bad.any():
             i = int(np.argmax(bad))
             raise PolicyError(
                 f"row {i}: mixture weights {self.weights[i].tolist()} must be a distribution"
             )
-        if len({part.n_actions for part in self.components}) > 1:
+        if len({component.n_actions for component in self.components}) > 1:
             raise PolicyError(
-                f"components differ in actions: {[part.n_actions for part in self.components]}"
+                f"components differ in actions: {[component.n_actions for component in self.components]}"
             )
-        if len({part.n_rows for part in self.components} - {1, self.n_rows}) > 0:
+        if len({component.n_rows for component in self.components} - {1, self.n_rows}) > 0:
             raise PolicyError(
-                f"components differ in rows: {[part.n_rows for part in self.components]}"
+                f"components differ in rows: {[component.n_rows for component in self.components]}"
             )
         self.capabilities = frozenset.intersection(
-            *(part.capabilities for part in self.components)
+            *(component.capabilities for component in self.components)
         ) - {"dist"}
 
     @property
     def n_rows(self) -> int:
-        return max(len(self.weights), *(part.n_rows for part in self.components))
+        return max(len(self.weights), *(component.n_rows for component in self.components))
 
     @property
     def n_actions(self) -> int:
@@ -71,29 +85,33 @@ class Mixture(ArrayPolicy):
     def take(self, rows: Rows) -> Self:
         chosen = copy.copy(self)
         chosen.weights = self.weights if len(self.weights) == 1 else self.weights[rows]
-        chosen.components = tuple(part.take(rows) for part in self.components)
+        chosen.components = tuple(component.take(rows) for component in self.components)
         return chosen
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
-        return _added(self._terms([part.prefix_log_prob(actions) for part in self.components]))
+        return _log_sum(
+            self._weighted([component.prefix_log_prob(actions) for component in self.components])
+        )
 
     def position_log_prob(self, actions: Ints) -> Floats:
-        return _added(self._terms([part.position_log_prob(actions) for part in self.components]))
+        return _log_sum(
+            self._weighted([component.position_log_prob(actions) for component in self.components])
+        )
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        parts = [part.subset_log_prob(actions, masks) for part in self.components]
-        terms = self._terms([part.log_prob for part in parts])
-        log_prob = _added(terms)
-        # Where all components are impossible, -inf minus -inf would be NaN; the share is 0 there.
+        results = [component.subset_log_prob(actions, masks) for component in self.components]
+        terms = self._weighted([result.log_prob for result in results])
+        log_prob = _log_sum(terms)
+        # If all components are impossible, -inf minus -inf would be NaN; the share is then 0.
         share = np.exp(terms - np.where(log_prob > -np.inf, log_prob, 0.0))  # (C, n, J)
-        # Errors of components taken as independent: variances of weight_c P_c add, relative to the whole's square.
-        rel_var = (share**2 * np.stack([part.rel_var for part in parts])).sum(axis=0)
+        # The errors of the components are treated as independent, so the variances of weight_c P_c add.
+        rel_var = (share**2 * np.stack([result.rel_var for result in results])).sum(axis=0)
         return SubsetResult(log_prob, rel_var)
 
-    def _terms(self, each: list[Floats]) -> Floats:
+    def _weighted(self, log_probs: list[Floats]) -> Floats:
         """Return log(weight_c P_c) of log-probabilities (n, J) by component: (C, n, J)."""
         with np.errstate(divide="ignore"):
-            return np.log(self.weights.T)[:, :, None] + np.stack(each)
+            return np.log(self.weights.T)[:, :, None] + np.stack(log_probs)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.rows import categorical
@@ -101,18 +119,18 @@ class Mixture(ArrayPolicy):
         n = self.n_rows
         chosen = categorical(np.cumsum(self.weights, axis=1), rng.random((n, size)))
         out = np.full((n, size, length), -1, np.int64)
-        # Every component draws for every row, so that the random numbers of a row do not depend on the
-        # coins of others (`RowRandom`).
-        for c, part in enumerate(self.components):
-            times = size if part.n_rows == n else n * size
-            drawn = part.sample(length, rng, size=times).reshape(n, size, length)
+        # Every component draws for every row, so that the random numbers of a row do not depend on
+        # the components drawn for other rows (`RowRandom`).
+        for c, component in enumerate(self.components):
+            times = size if component.n_rows == n else n * size
+            drawn = component.sample(length, rng, size=times).reshape(n, size, length)
             out = np.where((chosen == c)[:, :, None], drawn, out)
         return out
 
 
-def _added(terms: Floats) -> Floats:
+def _log_sum(terms: Floats) -> Floats:
     total: Floats = np.logaddexp.reduce(terms)
-    return np.minimum(total, 0.0)  # weights may sum to one plus a rounding
+    return np.minimum(total, 0.0)  # weights may exceed one by a rounding error
 
 
 def epsilon_mixture(policy: Policy, epsilon: float) -> Mixture:
@@ -121,19 +139,19 @@ def epsilon_mixture(policy: Policy, epsilon: float) -> Mixture:
     Parameters
     ----------
     policy
-        What shows the whole ranking otherwise.
+        The policy that shows the ranking otherwise.
     epsilon
-        The probability, 0 to 1.
+        Probability of the random ranking, 0 to 1.
 
     Returns
     -------
     Mixture
-        Both policies with their weights.
+        The two policies with their weights.
 
     Raises
     ------
     PolicyError
-        Epsilon is no probability.
+        Epsilon is not in [0, 1].
 
     Examples
     --------
@@ -142,23 +160,23 @@ def epsilon_mixture(policy: Policy, epsilon: float) -> Mixture:
     >>> mixed.weights.tolist()
     [[0.9, 0.1]]
     """
-    # The noise must be of the policy's kind: with repeats, or without.
+    # The random rankings repeat items if and only if the policy may.
     noise = Uniform(policy.n_actions) if policy.factored else UniformPermutation(policy.n_actions)
     return Mixture([policy, noise], [1 - epsilon, epsilon])
 
 
 def pooled(policies: Sequence[Policy], counts: ArrayLike) -> Mixture:
-    """Return the logging policy of pooled A/B arms: arm c weighs its share of the rows, counts_c / n.
+    """Return the logging policy of pooled A/B arms: a mixture with the weights counts_c / n.
 
-    These are the balanced weights of Agarwal, Basu, Schnabel, Joachims (2017): a row is divided by the
-    probability that any arm would have shown it, not only its own.
+    It gives the balanced weights of Agarwal, Basu, Schnabel, Joachims (2017): a row is divided by
+    the probability that any of the arms shows it, instead of the probability under its own arm.
 
     Parameters
     ----------
     policies
         The policy of each arm, bound to all pooled rows.
     counts
-        How many rows each arm served.
+        Number of rows that each arm served.
 
     Returns
     -------

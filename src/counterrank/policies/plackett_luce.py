@@ -1,22 +1,21 @@
 """Plackett-Luce: rankings drawn item by item without replacement, in proportion to exp(score).
 
-A set of positions is answered by the cheapest exact method, else by sampling. Empty sets and prefixes
-are sums. A single item beyond a prefix is a quadrature, for all of a row at once. Other sets use a
-dynamic programme over subsets while it fits the budget, and draws otherwise.
-Equal sets of a row are answered once.
+The probability of a set of positions is computed by the cheapest exact method, otherwise by sampling:
+prefixes are sums; a single item beyond a prefix is a quadrature, which serves all positions of a row;
+other sets use a dynamic programme over subsets if it fits the budget, otherwise draws.
 
 The quadrature integrates over a race of exponential clocks, at times of one of the `clock_rules`. P(b at
 k+1) is an integral over time of a sum over sets S of k other items, with positive terms prod_(j in S)
-(1 - exp(-lam_j t)) exp(-rho t). The rate rho of all that is not in S lies between R, the mass of all but
-the k heaviest items, and the total. A rule with a small relative error for each such term has the same
-relative error for their sum:
+(1 - exp(-lam_j t)) exp(-rho t). The rate rho of the items outside S lies between R, the mass of all but
+the k heaviest items, and the total mass. A rule with a small relative error for each such term has the
+same relative error for their sum:
 
 - Gauss-Laguerre at the rate sqrt(R total), with the weight t exp(-t), because every place but the first
-  needs a ring. For exp(-rho t) its error falls by q^2 with each point, q = (1 - s) / (1 + s) and s^2 = R /
-  total. The errors of the hardest terms, with all mass but R on up to k equal items, give the number of
-  points for 2e-13 (`tests/policies/test_race.py`).
-- The trapezoid rule in log t where a few items hold nearly all mass and Gauss-Laguerre would need too
-  many points. Its number of points grows with log(total / R).
+  needs at least one earlier event. For exp(-rho t) its error falls by q^2 with each point, where q = (1 -
+  s) / (1 + s) and s^2 = R / total. The errors of the hardest terms, with all mass but R on up to k equal
+  items, determine the number of points for 2e-13 (`tests/policies/test_race.py`).
+- The trapezoid rule in log t if a few items hold nearly all mass and Gauss-Laguerre would need too many
+  points. Its number of points grows with log(total / R).
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ from counterrank.errors import PolicyError
 from counterrank.policies.arrays import (
     CELLS,
     ArrayPolicy,
-    answered,
+    answer_distinct,
     as_actions,
     as_masks,
-    repeats,
+    requested_twice,
     without_padding,
 )
 from counterrank.policies.base import SubsetResult
@@ -44,12 +43,26 @@ from counterrank.policies.factored import as_scores, best_first
 class PlackettLuce(ArrayPolicy):
     """P(a_1..a_K | x) = prod over k of exp(s_{a_k}) / sum of exp(s) over items not yet used (Plackett 1975).
 
-    Prefixes are exact; a set of positions is exact by a programme of at most `max_states` states; a
-    single item by quadrature (1e-12); anything larger by at most `max_samples` draws, until the
-    relative error is `rtol`. These limits are attributes. The draws are a function of `seed`, the set and
-    the row's content alone, so a result does not depend on chunks or threads. A score of -inf makes an
-    item unavailable.
+    Prefixes are exact, single positions have a relative error of 1e-12 (quadrature), and other sets
+    are exact if they need at most `max_states` states. Larger sets are sampled with at most
+    `max_samples` draws until the relative error is below `rtol`. These limits are attributes. The
+    draws are a function of `seed`, the set and the scores of the row, so that results do not depend
+    on batches or threads.
 
+    Parameters
+    ----------
+    scores
+        Scores (n, A). A score of -inf makes an item unavailable.
+    temperature
+        A positive number by which the scores are divided.
+
+    Raises
+    ------
+    PolicyError
+        A score is NaN or too large, a row has no available item, or the temperature is not positive.
+
+    Examples
+    --------
     >>> policy = PlackettLuce([[0.0, 0.0, np.log(2.0)]])
     >>> np.exp(policy.prefix_log_prob(np.array([[2, 0, 1]]))).round(4).tolist()
     [[0.5, 0.25, 0.25]]
@@ -82,8 +95,8 @@ class PlackettLuce(ArrayPolicy):
         for start in range(0, n, step):
             block = slice(start, start + step)
             masked = without_padding(items[block], sets if sets.ndim == 2 else sets[block])
-            part = _solve_block(self.take(block), start, items[block], masked)
-            log_prob[block], rel_var[block] = part.log_prob, part.rel_var
+            result = _solve_block(self.take(block), start, items[block], masked)
+            log_prob[block], rel_var[block] = result.log_prob, result.rel_var
         return SubsetResult(log_prob, rel_var)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
@@ -94,11 +107,26 @@ class PlackettLuce(ArrayPolicy):
 
 
 class BelowFold(ArrayPolicy):
-    """The best `after` items stand as ranked; the places below are drawn by Plackett-Luce from the rest.
+    """The best `after` items in order of score, then a Plackett-Luce ranking of the remaining items.
 
-    P(L) = [the items of L among the first places stand there] P_rest(the others of L). Equal scores
-    rank by action id. A score of -inf makes an item unavailable.
+    P(L) = 1[the items of L at the first `after` places agree] P_below(the other items of L).
 
+    Parameters
+    ----------
+    scores
+        Scores (n, A). Equal scores rank by action id; a score of -inf makes an item unavailable.
+    after
+        Number of places that are not random.
+    temperature
+        Temperature of the Plackett-Luce policy below.
+
+    Raises
+    ------
+    PolicyError
+        A score is NaN or too large, or `after` is less than one.
+
+    Examples
+    --------
     >>> policy = BelowFold([[3.0, 2.0, 1.0, 1.0]], after=2)
     >>> np.exp(policy.prefix_log_prob(np.array([[0, 1, 3], [1, 0, 2]]))).round(3).tolist()
     [[1.0, 1.0, 0.5], [0.0, 0.0, 0.0]]
@@ -124,24 +152,24 @@ class BelowFold(ArrayPolicy):
                 f"scores of shape {self.scores.shape}"
             )
 
-    def _rest(self) -> tuple[Bools, PlackettLuce]:
-        """Return which rows (n,) have items for the places below, and the policy there."""
-        some: Bools = np.any(self.scores > -np.inf, axis=1)
-        # A row without items below still needs a policy; what it is asked there is impossible.
-        return some, PlackettLuce(np.where(some[:, None], self.scores, 0.0))
+    def _policy_below(self) -> tuple[Bools, PlackettLuce]:
+        """Return which rows (n,) have items for the places below, and the policy of those places."""
+        has_items_below: Bools = np.any(self.scores > -np.inf, axis=1)
+        # Rows without items below get arbitrary scores, and their probabilities are set to zero.
+        return has_items_below, PlackettLuce(np.where(has_items_below[:, None], self.scores, 0.0))
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         sets = without_padding(items, as_masks(masks, items))
-        after, (some, policy) = self.head.shape[1], self._rest()
+        after, (has_items_below, policy) = self.head.shape[1], self._policy_below()
         stands = items[:, :after] == self.head[:, : items.shape[1]]
         fits = (stands[:, None, :] | ~sets[..., :after]).all(axis=2)
-        asked = sets[..., after:].any(axis=2)
-        log_prob = np.where(fits & (some[:, None] | ~asked), 0.0, -np.inf)
+        asks_below = sets[..., after:].any(axis=2)
+        log_prob = np.where(fits & (has_items_below[:, None] | ~asks_below), 0.0, -np.inf)
         rel_var = np.zeros_like(log_prob)
-        if asked.any():
+        if asks_below.any():
             below = policy.subset_log_prob(items[:, after:], sets[..., after:])
-            possible = asked & (log_prob == 0.0)
+            possible = asks_below & (log_prob == 0.0)
             np.copyto(log_prob, below.log_prob, where=possible)
             np.copyto(rel_var, below.rel_var, where=possible)
         return SubsetResult(log_prob, rel_var)
@@ -151,21 +179,21 @@ class BelowFold(ArrayPolicy):
         top = np.repeat(self.head[:, None, :length], size, axis=1)
         if top.shape[2] == length:
             return top
-        some, policy = self._rest()
+        has_items_below, policy = self._policy_below()
         below = policy.sample(length - top.shape[2], rng, size=size)
-        return np.concatenate([top, np.where(some[:, None, None], below, -1)], axis=2)
+        return np.concatenate([top, np.where(has_items_below[:, None, None], below, -1)], axis=2)
 
 
-#: Scores whose exponentials stay in the cache.
+#: Number of scores whose exponentials fit the cache.
 _CACHED = 50_000
 
 
 def prefix_log_probs(scores: Floats, rankings: Ints) -> Floats:
     """Return (n, S, K) log P(a_1..a_k) = sum over j<=k of s_{a_j} - log(mass remaining before j).
 
-    Remaining mass is added up from the tail backwards, never total minus used: when the used items
-    hold all but 1e-17 of the mass, a difference would be noise. An item asked for twice, or of
-    score -inf, gives -inf.
+    The remaining mass is summed from the end of the ranking. The difference of total and used mass
+    would be rounding noise if the used items hold nearly all of it. A repeated item and an item of
+    score -inf give -inf.
     """
     from counterrank.policies.kernels.plackett_luce import prefix_log_probs
 
@@ -180,68 +208,73 @@ def prefix_log_probs(scores: Floats, rankings: Ints) -> Floats:
 
 
 def _solve_block(policy: PlackettLuce, start: int, items: Ints, masks: Bools) -> SubsetResult:
-    """Return answers for masks (n, J, K) of shown items (n, K); `start` is the number of the first row."""
+    """Return log-probabilities of masks (n, J, K) of items (n, K); `start` is the number of the first row."""
     scores, K = policy.scores, items.shape[1]
     rows = np.arange(len(items)) % len(scores)
     size = masks.sum(axis=2)
     last = np.where(size > 0, K - np.argmax(masks[:, :, ::-1], axis=2), 0)
     prefix = np.pad(prefix_log_probs(scores, items[:, None])[:, 0], ((0, 0), (1, 0)))
     log_prob = np.take_along_axis(prefix, last, axis=1)
-    # As many asked positions as the last one's number: a prefix. Fewer: there is a gap.
-    hard = last > size
-    if not hard.any():
+    # A mask with as many positions as its last position's number is a prefix; others have a gap.
+    has_gap = last > size
+    if not has_gap.any():
         return SubsetResult(log_prob, np.zeros_like(log_prob))
-    # An unavailable item, or one item at two positions.
+    # Masks with an unavailable item, or with one item at two positions, are impossible.
     missing = (scores[rows[:, None], items] == -np.inf) & (items >= 0)
-    never = (masks & missing[:, None, :]).any(axis=2) | repeats(items, masks)
-    log_prob[hard & never] = -np.inf
+    impossible = (masks & missing[:, None, :]).any(axis=2) | requested_twice(items, masks)
+    log_prob[has_gap & impossible] = -np.inf
 
-    def answer(at: Ints, gapped: Bools) -> tuple[Floats, Floats]:
-        values = _lone_items(scores, items, at, gapped, prefix)
-        errors = np.zeros(len(at))
-        # Also where masses underflowed in the race.
-        rest = np.flatnonzero(np.isnan(values))
-        if len(rest):
-            task = rows[at[rest]], items[at[rest]], gapped[rest]
-            values[rest], errors[rest] = _sets(policy, *task)
+    def answer(set_rows: Ints, gapped: Bools) -> tuple[Floats, Floats]:
+        values = _lone_items(scores, items, set_rows, gapped, prefix)
+        errors = np.zeros(len(set_rows))
+        # Includes sets whose masses underflowed in the quadrature.
+        unsolved = np.flatnonzero(np.isnan(values))
+        if len(unsolved):
+            task = rows[set_rows[unsolved]], items[set_rows[unsolved]], gapped[unsolved]
+            values[unsolved], errors[unsolved] = _sets(policy, *task)
         if np.isinf(values).any() and values.max() > 0:
             raise PolicyError(
-                f"row {start + at[np.argmax(values)]}: scores span more than 650 nats and the items "
+                f"row {start + set_rows[np.argmax(values)]}: scores span more than 650 nats and the items "
                 f"that matter make more than max_states={policy.max_states} states; raise max_states "
                 "or the temperature"
             )
         return values, errors
 
-    return answered(masks, hard & ~never, log_prob, answer)
+    return answer_distinct(masks, has_gap & ~impossible, log_prob, answer)
 
 
-def _lone_items(scores: Floats, items: Ints, at: Ints, masks: Bools, prefix: Floats) -> Floats:
+def _lone_items(
+    scores: Floats, items: Ints, set_rows: Ints, masks: Bools, prefix: Floats
+) -> Floats:
     """Return log-probabilities (T,) of sets that are a prefix and one item beyond it, NaN for others.
 
-    Masks (T, K) of rows `at` of items (n, K) and log-probabilities of prefixes (n, K + 1).
+    `masks` (T, K) belong to the rows `set_rows` of `items` (n, K); `prefix` holds the
+    log-probabilities of prefixes (n, K + 1).
     """
     from counterrank.policies.kernels.plackett_luce_singles import singles
 
     K = items.shape[1]
     lead, place = np.argmin(masks, axis=1), K - 1 - np.argmax(masks[:, ::-1], axis=1)
-    lone = masks.sum(axis=1) == lead + 1
-    values = np.full(len(at), np.nan)
-    for skip in np.unique(lead[lone]):
-        these = np.flatnonzero(lone & (lead == skip))
-        want = np.zeros((len(items), K - skip), bool)
-        want[at[these], place[these] - skip] = True
-        some = np.flatnonzero(want.any(axis=1))
-        # Luce's axiom: given the leading items, the others race as if those had never been there.
-        table = scores[some % len(scores)]
-        np.put_along_axis(table, items[some, :skip], -np.inf, axis=1)
-        found = np.empty(want.shape)
-        found[some] = singles(table, items[some, skip:].copy(), want[some], clock_rules(K))
-        values[these] = found[at[these], place[these] - skip] + prefix[at[these], skip]
+    is_lone = masks.sum(axis=1) == lead + 1
+    values = np.full(len(set_rows), np.nan)
+    for skip in np.unique(lead[is_lone]):
+        sets = np.flatnonzero(is_lone & (lead == skip))
+        requested = np.zeros((len(items), K - skip), bool)
+        requested[set_rows[sets], place[sets] - skip] = True
+        asked_rows = np.flatnonzero(requested.any(axis=1))
+        # Luce's axiom: given the leading items, the ranking of the others does not depend on them.
+        table = scores[asked_rows % len(scores)]
+        np.put_along_axis(table, items[asked_rows, :skip], -np.inf, axis=1)
+        log_probs = np.empty(requested.shape)
+        log_probs[asked_rows] = singles(
+            table, items[asked_rows, skip:].copy(), requested[asked_rows], clock_rules(K)
+        )
+        values[sets] = log_probs[set_rows[sets], place[sets] - skip] + prefix[set_rows[sets], skip]
     return values
 
 
 def _sets(policy: PlackettLuce, rows: Ints, items: Ints, masks: Bools) -> tuple[Floats, Floats]:
-    """Return log-probabilities and squared relative errors (T,) of masks (T, K), by states or draws."""
+    """Return log-probabilities and squared relative errors (T,) of masks (T, K), exact or sampled."""
     from counterrank.policies.kernels.plackett_luce_subsets import sampled_log_prob, subset_log_prob
 
     order = np.argsort(-policy.scores, axis=1)
@@ -255,10 +288,9 @@ def _sets(policy: PlackettLuce, rows: Ints, items: Ints, masks: Bools) -> tuple[
     return values, errors
 
 
-#: Numbers of points that Gauss rules are made for: loops over eight at a time.
+#: Numbers of points of the Gauss rules, multiples of eight because loops are unrolled by eight.
 SIZES = (8, 16, 24, 32, 40, 48, 64)
-#: Terms of a series in a light clock's rate times the latest time, a multiple of four
-#: (`kernels.plackett_luce_singles`).
+#: Number of terms of the series for light clocks (`kernels.plackett_luce_singles`), a multiple of four.
 TERMS = 16
 
 Rules = tuple[NDArray[np.int64], Floats, Floats, int, Floats]
@@ -266,26 +298,26 @@ Rules = tuple[NDArray[np.int64], Floats, Floats, int, Floats]
 
 @lru_cache(maxsize=64)
 def clock_rules(K: int) -> Rules:
-    """Return what integrals need for rankings of K positions.
+    """Return the quadrature rules for rankings of K positions.
 
-    Sizes, points and weights (rules, most points) of Gauss rules for int_0^inf f(x) dx, f like x exp(-x);
-    points of the trapezoid per octave, and series for light clocks.
+    These are sizes, points and weights (rules, points) of Gauss rules for int_0^inf f(x) dx with f
+    like x exp(-x), the points per octave of the trapezoid rule, and the series for light clocks.
     """
     from scipy.special import roots_genlaguerre
 
     points, weights = np.zeros((2, len(SIZES), SIZES[-1]))
     for j, size in enumerate(SIZES):
         x, w = roots_genlaguerre(size, 1)
-        # The integrand brings x exp(-x) along, so that it is taken out of the weight.
+        # The integrand contains the factor x exp(-x), so it is removed from the weight.
         points[j, :size], weights[j, :size] = x, np.exp(np.log(w) + x) / x
     return np.array(SIZES), points, weights, nodes_per_octave(K), light_series(K)
 
 
 def nodes_per_octave(K: int) -> int:
-    """Return m for the step h = log(2)/m at which the trapezoid errs by less than 1e-13.
+    """Return m such that the trapezoid rule with step h = log(2)/m has an error below 1e-13.
 
-    For equal clocks the K-th ring is a Gamma(K) variable, whose aliasing error is 2 |Gamma(K + i
-    y)| / Gamma(K) with y = 2 pi / h.
+    For equal clocks the time of the K-th event is a Gamma(K) variable, whose aliasing error is 2
+    |Gamma(K + i y)| / Gamma(K) with y = 2 pi / h.
 
     >>> [nodes_per_octave(K) for K in (4, 10, 20, 100)]
     [3, 4, 5, 10]
@@ -299,14 +331,14 @@ def nodes_per_octave(K: int) -> int:
 
 
 def light_series(K: int) -> Floats:
-    """Return (K, TERMS): the coefficient of x^m in (exp(x) - 1)^c at [c - 1, m - 1].
+    """Return (K, TERMS) coefficients: entry [c - 1, m - 1] is that of x^m in (exp(x) - 1)^c.
 
     >>> light_series(2)[:, :3].round(4).tolist()
     [[1.0, 0.5, 0.1667], [0.0, 1.0, 1.0]]
     """
-    own = 1.0 / np.cumprod(np.arange(1.0, TERMS + 1))
+    exponential = 1.0 / np.cumprod(np.arange(1.0, TERMS + 1))
     out = np.zeros((K, TERMS))
-    out[0] = own
+    out[0] = exponential
     for c in range(1, K):
-        out[c, 1:] = np.convolve(out[c - 1], own)[: TERMS - 1]
+        out[c, 1:] = np.convolve(out[c - 1], exponential)[: TERMS - 1]
     return out

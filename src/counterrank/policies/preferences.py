@@ -1,4 +1,4 @@
-"""What a policy thinks of items: the one feature that every reward model should know."""
+"""The scores that a policy gives to items, which are a feature of every reward model."""
 
 from typing import Any
 
@@ -15,34 +15,36 @@ from counterrank.policies.ranked import Deterministic
 from counterrank.policies.scored import Scored
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 
-#: Items about each of which a policy of the user's own is asked; of more items it has no scores.
-MOST_ASKED = 256
+#: The largest catalogue for which a user-defined policy is evaluated at every item.
+MAX_EVALUATED_ITEMS = 256
 
 
 def attraction(policy: Any, items: Ints) -> Floats | None:
-    """Return a policy's score of items (n, S, K) less its row's mean; None where it has none.
+    """Return a policy's scores of items (n, S, K) minus the mean of the row, or None without scores.
 
-    People choose a target because they think it good, so its own scores are the best single feature
-    that a reward model can have. A policy without scores, such as a function, has the log-probability
-    of showing the item first, which is the score of a Plackett-Luce policy less a number of its row.
+    The scores of a target are usually the best single feature of a reward model, because they were
+    made to predict the reward. For a policy without scores, such as a callback, the log-probability
+    of showing the item first is used: for Plackett-Luce it equals the score up to a constant per row.
     """
     if isinstance(policy, Mixture):
-        for part in policy.components:
-            scores = attraction(part, items)
+        for component in policy.components:
+            scores = attraction(component, items)
             if scores is not None and np.nanmax(np.abs(scores), initial=0.0) > 0:
                 return scores
         return None
     if isinstance(policy, Scored):
-        own = policy if policy.n_rows == len(items) else policy.take(np.zeros(len(items), np.int64))
-        places, offsets = own.candidates.locate(items), own.candidates.offsets
-        values = np.append(own.scores, np.nan)[
+        bound = (
+            policy if policy.n_rows == len(items) else policy.take(np.zeros(len(items), np.int64))
+        )
+        places, offsets = bound.candidates.locate(items), bound.candidates.offsets
+        values = np.append(bound.scores, np.nan)[
             np.where(places < 0, -1, offsets[:-1, None, None] + places)
         ]
-        finite = np.isfinite(own.scores)
-        sums = np.add.reduceat(np.where(finite, own.scores, 0.0), offsets[:-1])
+        finite = np.isfinite(bound.scores)
+        sums = np.add.reduceat(np.where(finite, bound.scores, 0.0), offsets[:-1])
         centre = sums / np.maximum(np.add.reduceat(finite, offsets[:-1], dtype=np.int64), 1)
     else:
-        table = _opinions(policy)
+        table = _item_scores(policy)
         if table is None:
             return None
         rows = np.arange(len(items)) % len(table)
@@ -54,19 +56,19 @@ def attraction(policy: Any, items: Ints) -> Floats | None:
     return np.where((items >= 0) & np.isfinite(out), out, np.nan)
 
 
-def _opinions(policy: Any) -> Floats | None:
-    """Return a policy's scores, or its log-probabilities of showing each item first (n or 1, A).
+def _item_scores(policy: Any) -> Floats | None:
+    """Return a policy's scores or its log-probabilities of showing each item first, (n or 1, A).
 
-    Policies of this package without scores are lists or independent positions, whose models need none.
+    The result is None for policies of this package that have no scores (lists, independent positions).
     """
     if isinstance(policy, Autoregressive):
-        nothing = np.empty((policy.n_rows, 0), dtype=np.int64)
+        empty_prefixes = np.empty((policy.n_rows, 0), dtype=np.int64)
         with np.errstate(divide="ignore"):
-            first: Floats = np.log(policy.next_probs(policy.rows, nothing))
+            first: Floats = np.log(policy.next_probs(policy.rows, empty_prefixes))
         return first
     if isinstance(policy, (ArrayPolicy, BestOf)) or not isinstance(policy, Policy):
         return score_table(policy)
-    if "prefix" not in policy.capabilities or policy.n_actions > MOST_ASKED:
+    if "prefix" not in policy.capabilities or policy.n_actions > MAX_EVALUATED_ITEMS:
         return None
     items = np.broadcast_to(
         np.arange(policy.n_actions)[:, None], (policy.n_rows, policy.n_actions, 1)
@@ -75,7 +77,7 @@ def _opinions(policy: Any) -> Floats | None:
 
 
 def score_table(policy: Any) -> Floats | None:
-    """Return a policy's scores (n or 1, A), higher is better; None where it has none."""
+    """Return a policy's scores (n or 1, A), higher is better, or None if it has none."""
     if isinstance(policy, PlackettLuce):
         return policy.scores
     if isinstance(policy, SlotEpsilonGreedy):

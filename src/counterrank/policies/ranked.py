@@ -1,4 +1,4 @@
-"""Policies that start from given rankings: listed, shown as they are, perturbed in a known way, or interleaved."""
+"""Policies built from base rankings: deterministic, enumerated, randomly perturbed, or interleaved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from counterrank.policies.arrays import (
     ClosedFormPolicy,
     as_actions,
     as_masks,
-    no_distribution,
+    not_distribution,
     repeated,
 )
 from counterrank.policies.base import SubsetResult
@@ -45,7 +45,10 @@ def check_rankings(base: Ints, n_items: int) -> None:
 
 
 class RankedPolicy(ClosedFormPolicy):
-    """Holds base rankings (n, R), -1 padded at the end, and answers in places of the base instead of items."""
+    """Base class of policies over base rankings (n, R), padded with -1 at the end.
+
+    `event` gets the place of each item in the base ranking instead of the item.
+    """
 
     row_fields: ClassVar[tuple[str, ...]] = ("ranking",)
     shared_fields: ClassVar[tuple[str, ...]] = ("n_items",)
@@ -80,8 +83,22 @@ class RankedPolicy(ClosedFormPolicy):
 
 
 class Deterministic(RankedPolicy):
-    """Always shows the given ranking: what most new rankers are.
+    """Always shows the given ranking.
 
+    Parameters
+    ----------
+    ranking
+        Items (n, R) by position, padded with -1 at the end.
+    n_actions
+        Size of the catalogue; the largest item plus one by default.
+
+    Raises
+    ------
+    PolicyError
+        A ranking repeats an item or has padding in the middle.
+
+    Examples
+    --------
     >>> policy = Deterministic([[2, 0, 1]])
     >>> policy.prefix_log_prob(np.array([[2, 1, 0], [2, 0, 1]])).tolist()
     [[0.0, -inf, -inf], [0.0, 0.0, 0.0]]
@@ -97,13 +114,32 @@ class Deterministic(RankedPolicy):
         return self.base(length, size)[:, :, :length]
 
 
-#: Random numbers for each drawn ranking, where it has no more places.
-_MOST_KEYS = 64
+#: Number of random keys drawn for a ranking that has no more places.
+_MAX_KEYS = 64
 
 
 class RandTopN(RankedPolicy):
-    """P(L) = (n - l)! / n! with l the masked places among the first n; the others must stand as ranked.
+    """The first n places of the base ranking in uniformly random order, the others unchanged.
 
+    P(L) = (n - l)! / n!, where l is the number of masked places among the first n, if the other
+    masked items are at their place in the base ranking.
+
+    Parameters
+    ----------
+    ranking
+        Base rankings (n, R), padded with -1 at the end.
+    top
+        Number of places that are shuffled.
+    n_actions
+        Size of the catalogue; the largest item plus one by default.
+
+    Raises
+    ------
+    PolicyError
+        A ranking repeats an item, or `top` is less than one.
+
+    Examples
+    --------
     >>> policy = RandTopN([[0, 1, 2, 3]], 3)
     >>> np.exp(policy.position_log_prob(np.array([[2, 1, 0, 3]]))).round(3).tolist()
     [[0.333, 0.333, 0.333, 1.0]]
@@ -127,22 +163,22 @@ class RandTopN(RankedPolicy):
         position = np.arange(items.shape[1])
         shuffled = mask & (position < top)
         fits = np.where(shuffled, (items >= 0) & (items < top), items == position) | ~mask
-        left = np.maximum(top[:, 0] - shuffled.sum(axis=1), 0)
+        unmasked = np.maximum(top[:, 0] - shuffled.sum(axis=1), 0)
         possible = fits.all(axis=1) & ~repeated(np.where(mask, items, -1))
-        # Logarithms of factorials: 20! is the last that fits a 64-bit integer.
-        return np.where(possible, gammaln(left + 1) - gammaln(top[:, 0] + 1), -np.inf)
+        # Logarithms of factorials, because 21! overflows a 64-bit integer.
+        return np.where(possible, gammaln(unmasked + 1) - gammaln(top[:, 0] + 1), -np.inf)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         drawn = self.base(length, size)
-        # As many numbers per row as places are shuffled, however wide the table is padded; but no more
-        # than there are places, where n is far beyond them.
+        # The number of random keys per row must not depend on the padding of the table, so that the
+        # draws of a row do not depend on its batch.
         keys = np.zeros(drawn.shape)
         width = min(self.top, drawn.shape[2])
-        count = min(self.top, max(_MOST_KEYS, drawn.shape[2]))
+        count = min(self.top, max(_MAX_KEYS, drawn.shape[2]))
         keys[:, :, :width] = rng.random((*drawn.shape[:2], count))[:, :, :width]
         position = np.arange(drawn.shape[2])
         fixed = position >= np.minimum(self.lengths, self.top)[:, None, None]
-        # Keys lie below 1, so that what is fixed sorts behind them, in its own order.
+        # Keys are below 1, so that fixed places sort after them and keep their order.
         order = np.argsort(np.where(fixed, position + 1.0, keys), axis=2)
         return np.take_along_axis(drawn, order, axis=2)[:, :, :length]
 
@@ -150,6 +186,18 @@ class RandTopN(RankedPolicy):
 class UniformPermutation(RandTopN):
     """Every ranking of A items equally likely: P(L) = (A - |L|)! / A!.
 
+    Parameters
+    ----------
+    n_actions
+        Number of items A.
+
+    Raises
+    ------
+    PolicyError
+        There is no item.
+
+    Examples
+    --------
     >>> policy = UniformPermutation(4)
     >>> np.exp(-policy.prefix_log_prob(np.array([[3, 1, 0]]))).round().tolist()
     [[4.0, 12.0, 24.0]]
@@ -175,11 +223,28 @@ class UniformPermutation(RandTopN):
 
 
 class Enumerated(ClosedFormPolicy):
-    """Rankings (G, E, R) with probabilities (G, E); row i of the log uses list `group[i]`.
+    """A list of rankings with their probabilities, for each row or group of rows.
 
-    P(L) = sum of the probabilities of the listed rankings that agree with the items at L. Shorter
-    lists are padded with probability 0, shorter rankings with -1.
+    P(L) = sum of the probabilities of the listed rankings that agree with the items at L.
 
+    Parameters
+    ----------
+    rankings
+        Items (G, E, R): E rankings for each of G groups. Shorter rankings are padded with -1.
+    probs
+        Probabilities (G, E). Shorter lists are padded with probability 0.
+    group
+        The list of each row (n,); by default row i uses list i.
+    n_actions
+        Size of the catalogue; the largest item plus one by default.
+
+    Raises
+    ------
+    PolicyError
+        The shapes do not fit, an item is out of range, or probabilities do not sum to one.
+
+    Examples
+    --------
     >>> policy = Enumerated([[[0, 1], [1, 0], [2, 0]]], [[0.5, 0.3, 0.2]])
     >>> np.exp(policy.position_log_prob(np.array([[1, 0]]))).round(2).tolist()
     [[0.3, 0.5]]
@@ -214,14 +279,16 @@ class Enumerated(ClosedFormPolicy):
         *,
         n_actions: int | None = None,
     ) -> Self:
-        """Return the policy of ragged lists: rankings[g][e] is a list of items with probability probs[g][e]."""
+        """Return the policy of nested lists: rankings[g][e] is shown with probability probs[g][e]."""
         E = max(map(len, rankings), default=0)
-        R = max((len(ranking) for listed in rankings for ranking in listed), default=0)
+        R = max(
+            (len(ranking) for group_rankings in rankings for ranking in group_rankings), default=0
+        )
         table = np.full((len(rankings), E, R), -1, np.int64)
         weights = np.zeros((len(rankings), E))
-        for g, listed in enumerate(rankings):
+        for g, group_rankings in enumerate(rankings):
             weights[g, : len(probs[g])] = probs[g]
-            for e, ranking in enumerate(listed):
+            for e, ranking in enumerate(group_rankings):
                 table[g, e, : len(ranking)] = ranking
         return cls(table, weights, group, n_actions=n_actions)
 
@@ -236,7 +303,7 @@ class Enumerated(ClosedFormPolicy):
             raise PolicyError(
                 f"rankings must hold items 0..{self.n_items - 1}, or -1 as padding at the end"
             )
-        bad = no_distribution(self.probs)
+        bad = not_distribution(self.probs)
         if bad.any():
             g = int(np.argmax(bad))
             raise PolicyError(
@@ -251,16 +318,16 @@ class Enumerated(ClosedFormPolicy):
     def event(self, items: Ints, mask: Bools) -> Floats:
         weight = self.probs[self.group]
         for k in np.flatnonzero(mask.any(axis=0)):
-            # Beyond its end a listed ranking shows nothing: an item asked for there never agrees.
-            ends = k >= self.rankings.shape[2]
-            shown = -1 if ends else self.rankings[self.group, :, k]
+            # Positions beyond the end of the listed rankings agree with no item.
+            is_beyond = k >= self.rankings.shape[2]
+            shown = -1 if is_beyond else self.rankings[self.group, :, k]
             weight = weight * ((shown == items[:, k, None]) | ~mask[:, k, None])
-        # Probabilities may add to 1 plus a rounding.
+        # The sum of probabilities may exceed 1 by a rounding error.
         log_prob: Floats = np.minimum(np.log(weight.sum(axis=1)), 0.0)
         return log_prob
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        """Return log-probabilities of the masked items; rows that show the same list are worked out once."""
+        """Return log-probabilities of the masked items; equal rows are computed once."""
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
         if sets.ndim == 3 or len(self.group) != len(items):
@@ -268,9 +335,9 @@ class Enumerated(ClosedFormPolicy):
         _, first, back = np.unique(
             np.column_stack([self.group, items]), axis=0, return_index=True, return_inverse=True
         )
-        # The parent's method: this one would look for equal rows again, without end.
-        found = super(Enumerated, self.take(first)).subset_log_prob(items[first], sets)
-        log_prob = found.log_prob[np.asarray(back).reshape(-1)]
+        # The method of the parent class, because this one would recurse without end.
+        distinct = super(Enumerated, self.take(first)).subset_log_prob(items[first], sets)
+        log_prob = distinct.log_prob[np.asarray(back).reshape(-1)]
         return SubsetResult(log_prob, np.zeros_like(log_prob))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
@@ -286,11 +353,27 @@ class Enumerated(ClosedFormPolicy):
 
 
 class RandomSwap(RankedPolicy):
-    """Places i < j of the base change items with probability weights[i, j]; otherwise it is shown as it is.
+    """The base ranking with places i < j swapped with probability weights[i, j], otherwise unchanged.
 
-    P(L) adds the swaps that agree with the items at L. `weights` (R, R) uses the upper triangle; a
-    single number is the probability of a swap, every pair equally likely.
+    P(L) is the sum of the probabilities of the swaps that agree with the items at L.
 
+    Parameters
+    ----------
+    ranking
+        Base rankings (n, R) without padding.
+    weights
+        Probabilities (R, R), of which the upper triangle is used, or a number: the probability that
+        some pair is swapped, all pairs equally likely.
+    n_actions
+        Size of the catalogue; the largest item plus one by default.
+
+    Raises
+    ------
+    PolicyError
+        A ranking repeats an item or is padded, or the weights are negative or sum to more than one.
+
+    Examples
+    --------
     >>> policy = RandomSwap([[0, 1, 2]], 0.6)
     >>> np.exp(policy.position_log_prob(np.array([[0, 1, 2], [1, 0, 2]]))).round(2).tolist()
     [[0.6, 0.6, 0.6], [0.2, 0.2, 0.6]]
@@ -329,16 +412,18 @@ class RandomSwap(RankedPolicy):
         return self.weights.size
 
     def _orders(self) -> Enumerated:
-        """Return the places of the base from the first on: once for each swap, and as they are."""
+        """Return the policy over orders of places: one for each swap, and the identity."""
         R = self.ranking.shape[1]
         i, j = np.triu_indices(R, 1)
         swap = np.arange(len(i))
         orders = np.tile(np.arange(R), (1, len(i) + 1, 1))
         orders[0, swap, i], orders[0, swap, j] = j, i
         chances = self.weights[i, j]
-        # Swap weights may miss 1 by a rounding.
-        stay = 1 - chances.sum()
-        return Enumerated(orders, [[*chances, stay if stay > 1e-12 else 0.0]], n_actions=R)
+        # The weights may sum to 1 up to a rounding error.
+        unchanged = 1 - chances.sum()
+        return Enumerated(
+            orders, [[*chances, unchanged if unchanged > 1e-12 else 0.0]], n_actions=R
+        )
 
     def event(self, items: Ints, mask: Bools) -> Floats:
         return self._orders().event(items, mask)
@@ -354,10 +439,25 @@ MAX_LENGTH = 30
 
 
 class TeamDraft(ClosedFormPolicy):
-    """Two rankings pick their best item not yet shown, in rounds; a fair coin per round says who picks first.
+    """Team-draft interleaving: in each round both rankings place their best item that is not yet shown.
 
-    P(L) = (coin paths whose ranking agrees with the items at L) / (all 2^ceil(K/2) paths).
+    A fair coin for each round decides which ranking is first. P(L) = (coin paths whose ranking agrees
+    with the items at L) / (all 2^ceil(K/2) paths).
 
+    Parameters
+    ----------
+    first, second
+        Rankings (n, R) of the two teams, padded with -1 at the end.
+    n_actions
+        Size of the catalogue; the largest item plus one by default.
+
+    Raises
+    ------
+    PolicyError
+        A ranking repeats an item, or the rankings differ in rows.
+
+    Examples
+    --------
     >>> policy = TeamDraft([[0, 1, 2]], [[1, 2, 0]])
     >>> np.exp(policy.prefix_log_prob(np.array([[0, 1, 2]]))).tolist()
     [[0.5, 0.5, 0.5]]

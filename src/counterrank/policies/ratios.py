@@ -6,7 +6,7 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PropensityError
 from counterrank.policies.base import Policy
 
-#: Most the correction for a sampled denominator may take off: beyond it the draws say too little.
+#: Upper limit of the correction for a sampled denominator; larger ones are too noisy to apply.
 MAX_CORRECTION = 0.5
 
 
@@ -15,10 +15,11 @@ def subset_log_ratio(
 ) -> tuple[Floats, Floats]:
     """Return log w (n, J) = log P_target(L) - log P_logging(L) and the squared relative error of w (n, J).
 
-    Masks are (J, K) or (n, J, K); ask for many sets at once: single positions share one quadrature.
-    A sampled denominator makes 1/P too large by its squared relative error v0 on average: log(1 -
-    min(v0, 1/2)) is added (delta method, second order). Zero under the target is a weight of zero
-    (-inf); zero under the logging policy cannot have been logged and raises, naming the row.
+    Masks are (J, K) or (n, J, K). One call for many masks is faster than several, because single
+    positions share a quadrature. If the denominator is sampled with squared relative error v0, its
+    reciprocal is too large by v0 on average, so log(1 - min(v0, 1/2)) is added (second-order delta
+    method). A probability of zero under the target gives a weight of zero (-inf). A probability of
+    zero under the logging policy contradicts the log and raises PropensityError.
     """
     logging.require("subset")
     target.require("subset")
@@ -34,17 +35,17 @@ def subset_log_ratio(
         )
     above = target.subset_log_prob(actions, masks)
     correction = np.log1p(-np.minimum(below.rel_var, MAX_CORRECTION))
-    # Equal policies answer from equal draws: the ratio is one without error, nothing to correct.
+    # Equal policies use equal draws, so their ratio is exactly one and needs no correction.
     alike = (above.log_prob == below.log_prob) & (above.rel_var == below.rel_var)
     log_w = above.log_prob - below.log_prob + np.where(alike, 0.0, correction)
     return log_w, np.where(alike, 0.0, above.rel_var + below.rel_var)
 
 
 def position_matrix(policy: Policy, actions: Ints) -> Floats:
-    """Return (n, K, K): the probability that the item logged at k stands at l, by turning the ranking round.
+    """Return (n, K, K): the probability that the item logged at position k is shown at position l.
 
-    Each turn asks for all K items at once; a ranking of L < K items is turned within its L
-    positions.
+    Each of the K cyclic shifts of the ranking gives K entries in one call. A ranking of L < K items
+    is shifted within its L positions.
     """
     policy.require("position")
     n, K = actions.shape
@@ -52,11 +53,13 @@ def position_matrix(policy: Policy, actions: Ints) -> Floats:
     out = np.zeros((n, K, K))
     for length in np.unique(lengths):
         rows = np.flatnonzero(lengths == length)
-        part, items = policy.take(rows), actions[rows, :length]
+        policy_of_length, items = policy.take(rows), actions[rows, :length]
         k = np.arange(length)
         for turn in range(length):
-            at = (k + turn) % length
+            places = (k + turn) % length
             turned = np.empty_like(items)
-            turned[:, at] = items
-            out[rows[:, None], k, at] = np.exp(part.position_log_prob(turned))[:, at]
+            turned[:, places] = items
+            out[rows[:, None], k, places] = np.exp(policy_of_length.position_log_prob(turned))[
+                :, places
+            ]
     return out

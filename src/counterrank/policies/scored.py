@@ -1,7 +1,7 @@
-"""Policies over ragged candidates: scores beside them, and a spec that says how they become a policy.
+"""Policies over ragged candidates: a score for each, and a spec that turns scores into a policy.
 
-`candidate_fit` asks whether what was shown agrees with the policy that is said to have shown it:
-sums of one pass, for the audit.
+`candidate_fit` returns the sums with which the audit tests whether the shown items agree with the
+policy that is said to have shown them.
 """
 
 import copy
@@ -21,20 +21,19 @@ from counterrank.policies.factored import LARGEST_SCORE, not_scores
 from counterrank.policies.row_random import RowRandom
 from counterrank.policies.specs import FACTORED_KINDS, PolicySpec
 
-#: Most items for which a factored policy writes its probabilities as a table of all items.
+#: The largest catalogue for which a factored policy provides a table of item probabilities.
 MAX_TABLE = 1000
 
 
 class Scored(Policy):
     """Scores (N,) of candidates, turned into a policy by `spec`; a score of -inf is not eligible.
 
-    With `partly` some scores may be missing (NaN): the policy of such a row is refused when it is asked
-    for, and `unscored` says which rows to leave out.
+    With `partly` some scores may be missing (NaN). Calls for such rows raise PolicyError, and
+    `unscored` tells which rows to leave out.
 
-    Items go in and out by their ids. Inside, a block of rows at a time becomes a padded table of
-    scores over the places in each row's list, and the policy of that table answers: every kind of
-    policy works over ragged lists, with the same numbers, and memory does not grow with the
-    catalogue.
+    The methods take and return item ids. Internally, a block of rows becomes a padded table of scores
+    over the places in each row's list, and the dense policy of that table computes the result. Every
+    kind of policy therefore works over ragged lists, and memory does not grow with the catalogue.
 
     >>> from counterrank.policies.specs import parse_policy
     >>> sets = Candidates.from_lists([[30, 10], [20, 10, 40]])
@@ -53,13 +52,13 @@ class Scored(Policy):
         partly: bool = False,
     ) -> None:
         self.candidates, self.spec, self.name = candidates, spec, name
-        self.scores: Floats = _checked(candidates, scores, name, partly=partly)
+        self.scores: Floats = _check_scores(candidates, scores, name, partly=partly)
         self.factored, self.deterministic = spec.kind in FACTORED_KINDS, spec.deterministic
-        listed = self.factored and candidates.n_items <= MAX_TABLE
-        self.capabilities = CAPABILITIES if listed else CAPABILITIES - {"dist"}
+        has_table = self.factored and candidates.n_items <= MAX_TABLE
+        self.capabilities = CAPABILITIES if has_table else CAPABILITIES - {"dist"}
 
     def tied(self, length: int) -> Bools:
-        """Return in which rows (n,) equal scores decide what a ranking of `length` can show.
+        """Return True for the rows (n,) in which tied scores affect rankings of `length` positions.
 
         >>> from counterrank.policies.specs import parse_policy
         >>> sets = Candidates.from_lists([[0, 1, 2], [0, 1, 2]])
@@ -68,13 +67,15 @@ class Scored(Policy):
         """
         if self.spec.parts:
             tied = np.zeros(self.n_rows, dtype=bool)
-            for share, part in self.spec.parts:
+            for share, component in self.spec.parts:
                 if share > 0:
-                    tied |= Scored(self.candidates, self.scores, part, partly=True).tied(length)
+                    tied |= Scored(self.candidates, self.scores, component, partly=True).tied(
+                        length
+                    )
             return tied
         options, kind = self.spec.options, self.spec.kind
-        # Ties matter between the places `first` and `last`, from 0, and the one below each. Other kinds
-        # draw between equals.
+        # Ties matter between a place in [first, last) and the next one. Other kinds of policies draw
+        # between equal scores at random.
         first, last = {
             "top": (0, length),
             "epsilon": (0, length),
@@ -91,7 +92,7 @@ class Scored(Policy):
 
     @property
     def unscored(self) -> Bools:
-        """In which rows (n,) some candidate has no score."""
+        """True for the rows (n,) that have a candidate without score."""
         missing: Bools = np.logical_or.reduceat(np.isnan(self.scores), self.candidates.offsets[:-1])
         return missing
 
@@ -107,7 +108,7 @@ class Scored(Policy):
         return self.over(self.candidates.take(rows), rows)
 
     def over(self, candidates: Candidates, rows: Rows) -> Self:
-        """Return the policy of the selected rows, whose candidates were cut before: several policies share them."""
+        """Return the policy of the selected rows over `candidates`, which several policies share."""
         chosen = copy.copy(self)
         chosen.scores = self.candidates.take_values(self.scores, rows)
         chosen.candidates = candidates
@@ -115,10 +116,10 @@ class Scored(Policy):
 
     @staticmethod
     def concat(parts: "Sequence[Scored]", candidates: Candidates | None = None) -> "Scored":
-        """Return the policy of all parts' rows; `candidates` are theirs together, where they were joined before."""
+        """Return the policy of the rows of all parts; `candidates` are theirs if already joined."""
         joined = copy.copy(parts[0])
-        joined.scores = np.concatenate([part.scores for part in parts])
-        joined.candidates = candidates or Candidates.concat([part.candidates for part in parts])
+        joined.scores = np.concatenate([policy.scores for policy in parts])
+        joined.candidates = candidates or Candidates.concat([policy.candidates for policy in parts])
         return joined
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
@@ -132,61 +133,67 @@ class Scored(Policy):
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
-        found = [
+        results = [
             policy.subset_log_prob(places, sets if sets.ndim == 2 else sets[block])
             for block, policy, places in self._blocks(items)
         ]
         return SubsetResult(
-            np.concatenate([part.log_prob for part in found]),
-            np.concatenate([part.rel_var for part in found]),
+            np.concatenate([result.log_prob for result in results]),
+            np.concatenate([result.rel_var for result in results]),
         )
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        """Draw (n, size, length); rows with fewer eligible candidates are padded with -1 at the end."""
+        """Draw (n, size, length) items; rows with fewer eligible candidates are padded with -1."""
         out = np.empty((self.n_rows, size, length), np.int64)
         call = rng.next_call() if isinstance(rng, RowRandom) else 0
         for block in self.candidates.blocks():
-            part = self.take(block)
-            own = rng.part(block, call) if isinstance(rng, RowRandom) else rng
+            block_policy = self.take(block)
+            block_rng = rng.for_rows(block, call) if isinstance(rng, RowRandom) else rng
             # The column beyond the longest list has a score of -inf and is never drawn.
-            places = part._dense(length).sample(length, own, size=size)
-            out[block] = part.candidates.global_items(places)
+            places = block_policy._dense(length).sample(length, block_rng, size=size)
+            out[block] = block_policy.candidates.global_items(places)
         return out
 
     def dist(self) -> Floats:
-        """Return probabilities of all items (n, A), zero for those that are no candidates."""
+        """Return the probabilities of all items (n, A), zero for items that are not candidates."""
         if "dist" not in self.capabilities:
             return super().dist()
         out = np.zeros((self.n_rows, self.n_actions))
         for block in self.candidates.blocks():
-            part = self.take(block)
-            table, counts = part._dense(1).dist(), part.candidates.counts
-            rows = block.start + np.repeat(np.arange(part.n_rows), counts)
-            out[rows, part.candidates.items] = table[np.arange(table.shape[1]) < counts[:, None]]
+            block_policy = self.take(block)
+            table, counts = block_policy._dense(1).dist(), block_policy.candidates.counts
+            rows = block.start + np.repeat(np.arange(block_policy.n_rows), counts)
+            out[rows, block_policy.candidates.items] = table[
+                np.arange(table.shape[1]) < counts[:, None]
+            ]
         return out
 
     def _blocks(self, items: Ints) -> Iterator[tuple[slice, Policy, Ints]]:
-        """Yield blocks of rows, their dense policies, and items as places in them.
+        """Yield slices of rows, their dense policies, and the items as columns of those policies.
 
-        An only row serves all items; what is no candidate has the last place.
+        A policy of one row serves all rows of `items`. Items that are not candidates get the last
+        column.
         """
         n, length = items.shape
-        every = self if self.n_rows == n else self.take(np.zeros(n, np.int64))
-        for block in every.candidates.blocks():
-            part = every.take(block)
-            policy, places = part._dense(length), part.candidates.locate(items[block])
+        bound = self if self.n_rows == n else self.take(np.zeros(n, np.int64))
+        for block in bound.candidates.blocks():
+            block_policy = bound.take(block)
+            policy, places = (
+                block_policy._dense(length),
+                block_policy.candidates.locate(items[block]),
+            )
             yield block, policy, np.where(places == -2, policy.n_actions - 1, places)
 
     def _dense(self, length: int) -> Policy:
-        """Return the policy of all rows as a table, for rankings of `length`."""
+        """Return the dense policy of all rows, for rankings of `length` positions."""
         rows, missing = self.candidates, np.isnan(self.scores)
         if missing.any():
             _refuse(rows, self.scores, self.name, missing)
-        # At least as wide as the ranking, because policies refuse more positions than items; one
-        # more column, of score -inf, answers for items that are no candidates.
+        # At least as wide as the ranking, because policies refuse more positions than items. An
+        # additional column of score -inf stands for items that are not candidates.
         table = rows.dense(self.scores, -np.inf, max(int(rows.counts.max()), length) + 1)
         eligible = (table > -np.inf).sum(axis=1)
-        for spec in (self.spec, *(part for _, part in self.spec.parts)):
+        for spec in (self.spec, *(component for _, component in self.spec.parts)):
             reach = max(int(spec.options.get("places", length)), length)
             if spec.kind == "swap" and (eligible < reach).any():
                 row = int(np.argmax(eligible < reach))
@@ -198,8 +205,11 @@ class Scored(Policy):
         return self.spec.dense(table, length)
 
 
-def _checked(candidates: Candidates, scores: ArrayLike, name: str, *, partly: bool) -> Floats:
-    """Return scores (N,) that are numbers or -inf, with at least one number per row; NaN if `partly`."""
+def _check_scores(candidates: Candidates, scores: ArrayLike, name: str, *, partly: bool) -> Floats:
+    """Return the scores (N,) as floats; raise PolicyError for invalid scores and rows without eligible item.
+
+    NaN is accepted if `partly`.
+    """
     values = np.ascontiguousarray(scores, dtype=np.float64)
     if values.shape != candidates.items.shape:
         raise PolicyError(
@@ -212,23 +222,23 @@ def _checked(candidates: Candidates, scores: ArrayLike, name: str, *, partly: bo
     if bad.any():
         _refuse(candidates, values, name, bad)
     if (values == -np.inf).any():
-        # `reduceat` is right only because no row's list is empty, which Candidates refuses.
+        # `reduceat` requires that no list is empty, which Candidates ensures.
         eligible = np.logical_or.reduceat(values != -np.inf, candidates.offsets[:-1])
         if not eligible.all():
             row = candidates.start + int(np.argmin(eligible))
             raise PolicyError(
-                f"{row_name(row)}: every '{name}' is -inf, so that nothing could be shown",
+                f"{row_name(row)}: every '{name}' is -inf, so that no item could be shown",
                 remedy="drop the row",
             )
     return values
 
 
 def _refuse(candidates: Candidates, values: Floats, name: str, bad: Bools) -> NoReturn:
-    at = int(np.argmax(bad))
-    row = int(np.searchsorted(candidates.offsets, at, side="right")) - 1
+    entry = int(np.argmax(bad))
+    row = int(np.searchsorted(candidates.offsets, entry, side="right")) - 1
     raise PolicyError(
-        f"{row_name(candidates.start + row)}: '{name}' is {values[at]} for item "
-        f"{item_name(int(candidates.items[at]))}",
+        f"{row_name(candidates.start + row)}: '{name}' is {values[entry]} for item "
+        f"{item_name(int(candidates.items[entry]))}",
         remedy=(
             f"scores are numbers between -{LARGEST_SCORE:.0e} and {LARGEST_SCORE:.0e}, or -inf for "
             "a candidate that is not eligible"
@@ -236,18 +246,18 @@ def _refuse(candidates: Candidates, values: Floats, name: str, bad: Bools) -> No
     )
 
 
-#: Score ranks that are told apart; all further ones share the last cell.
+#: Number of cells by score rank; all further ranks share the last cell.
 RANKS = 20
 
 
 def candidate_fit(policy: Scored, actions: Ints) -> tuple[Floats, Ints]:
-    """Return the counts of rankings (n, K) shown by a policy over candidates; those of two batches add.
+    """Return sums (3, RANKS) and counts (2,) that compare rankings (n, K) with a policy over candidates.
 
-    The sums (3, RANKS): how often the item shown next had score rank r among what was left, how often
-    Plackett-Luce expects it at the spec's temperature (1 for other kinds), and the variance of that count.
-    Each choice among what was left is a draw with known chances, so observed minus expected is a
-    martingale whatever the rows. The counts (2,): shown items of score -inf, and rows in which an item
-    stands above one of a higher score.
+    The sums are, by score rank r among the remaining candidates: how often the item of rank r was
+    shown next, how often Plackett-Luce expects it at the temperature of the spec (1 for other kinds),
+    and the variance of that number. Observed minus expected is a martingale, whatever the rows. The
+    counts are the shown items of score -inf, and the rows in which an item is shown above one of a
+    higher score. Sums and counts of two batches add.
     """
     from counterrank.policies.kernels.rows import choices
 

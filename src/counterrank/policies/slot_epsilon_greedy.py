@@ -1,4 +1,4 @@
-"""Epsilon-greedy slot by slot, without replacement."""
+"""Epsilon-greedy choice at each slot, without replacement."""
 
 from __future__ import annotations
 
@@ -9,25 +9,38 @@ from counterrank.arrays import Bools, Floats, Ints
 from counterrank.errors import PolicyError
 from counterrank.policies.arrays import (
     ArrayPolicy,
-    answered,
+    answer_distinct,
     as_actions,
     as_masks,
-    repeats,
+    requested_twice,
     without_padding,
 )
 from counterrank.policies.base import SubsetResult
 from counterrank.policies.factored import as_scores
 
-#: A set of positions may need this many states; only many gaps among many asked items (K > 40)
-#: reach it.
+#: Limit of the states for a set of positions; only sets with many gaps and K > 40 reach it.
 MAX_STATES = 20_000_000
 
 
 class SlotEpsilonGreedy(ArrayPolicy):
-    """At each slot the best item left with probability 1 - epsilon, any item left with epsilon; all exact.
+    """At each slot the best remaining item with probability 1 - epsilon, otherwise a uniformly drawn one.
 
-    Equal scores rank by action id. A score of -inf makes an item unavailable.
+    All probabilities are exact.
 
+    Parameters
+    ----------
+    scores
+        Scores (n, A). Equal scores rank by action id; a score of -inf makes an item unavailable.
+    epsilon
+        Probability of the uniform draw, 0 to 1.
+
+    Raises
+    ------
+    PolicyError
+        A score is NaN or too large, or epsilon is no probability.
+
+    Examples
+    --------
     >>> policy = SlotEpsilonGreedy([[3.0, 2.0, 1.0]], epsilon=0.3)
     >>> np.exp(policy.prefix_log_prob(np.array([[0, 2, 1]]))).round(3).tolist()
     [[0.8, 0.12, 0.12]]
@@ -43,7 +56,7 @@ class SlotEpsilonGreedy(ArrayPolicy):
         order = np.argsort(-table, axis=1, kind="stable")
         rank = np.empty_like(order)
         np.put_along_axis(rank, order, np.arange(table.shape[1])[None, :], axis=1)
-        # -2 where unavailable: -1 is padding, which is certain rather than impossible.
+        # -2 if unavailable, because -1 is padding, whose probability is one.
         self.rank: Ints = np.where(table > -np.inf, rank, -2)  # (n, A)
         self.epsilon = float(epsilon)
         self.check()
@@ -57,7 +70,7 @@ class SlotEpsilonGreedy(ArrayPolicy):
             )
 
     def _ranks(self, items: Ints) -> tuple[Ints, Ints]:
-        """Return the rank of items (n, K), and the number of items (n,) that can be shown."""
+        """Return the ranks of items (n, K) and the number of available items (n,)."""
         rows = np.arange(len(items)) % self.n_rows
         available = (self.rank >= 0).sum(axis=1)[rows]
         return np.where(items < 0, -1, self.rank[rows[:, None], items]), available
@@ -74,22 +87,24 @@ class SlotEpsilonGreedy(ArrayPolicy):
         items = as_actions(actions, self)
         sets = without_padding(items, as_masks(masks, items))
         ranks, available = self._ranks(items)
-        never = repeats(items, sets) | (sets & (ranks == -2)[:, None, :]).any(axis=2)
+        impossible = requested_twice(items, sets) | (sets & (ranks == -2)[:, None, :]).any(axis=2)
 
         def answer(rows: Ints, masks: Bools) -> tuple[Floats, Floats]:
-            asked = np.where(masks, ranks[rows], -1)
-            ordered = np.sort(np.where(masks, asked, self.n_actions), axis=1)
-            found = subset_log_prob(asked, ordered, available[rows], self.epsilon, MAX_STATES)
-            if np.isnan(found).any():
-                t = int(np.argmax(np.isnan(found)))
+            requested_ranks = np.where(masks, ranks[rows], -1)
+            ordered = np.sort(np.where(masks, requested_ranks, self.n_actions), axis=1)
+            log_probs = subset_log_prob(
+                requested_ranks, ordered, available[rows], self.epsilon, MAX_STATES
+            )
+            if np.isnan(log_probs).any():
+                t = int(np.argmax(np.isnan(log_probs)))
                 raise PolicyError(
                     f"row {rows[t]}: positions {(np.flatnonzero(masks[t]) + 1).tolist()} "
                     f"need more than {MAX_STATES} states; ask for fewer positions, or for a prefix"
                 )
-            return found, np.zeros_like(found)
+            return log_probs, np.zeros_like(log_probs)
 
-        start = np.where(never, -np.inf, 0.0)
-        return answered(sets, sets.any(axis=2) & ~never, start, answer)
+        start = np.where(impossible, -np.inf, 0.0)
+        return answer_distinct(sets, sets.any(axis=2) & ~impossible, start, answer)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.slot_epsilon import sample

@@ -1,9 +1,8 @@
-"""How scores become a policy, in one line of text.
+"""Policy specs: a text that says how scores become a policy.
 
-`plackett-luce:temperature=0.5`, `top`, `0.98*top+0.02*shuffle`, `policy.json`.
-
-One grammar for the command line (`--logger SPEC`, `--policy NAME=SPEC`), TOML (`kind = ...` and
-options) and Python. Parsing is pure; `bind` makes the policy of some rows.
+Examples are `plackett-luce:temperature=0.5`, `top`, `0.98*top+0.02*shuffle` and `policy.json`. The
+command line (`--logger SPEC`, `--policy NAME=SPEC`), TOML (`kind = ...` and options) and Python use the
+same grammar. `PolicySpec.bind` makes the policy of given scores.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from counterrank.policies.plackett_luce import BelowFold, PlackettLuce
 from counterrank.policies.ranked import Deterministic, RandomSwap, RandTopN
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 
-#: A number that a kind takes: its range in words and as a check, and its default (None: required).
+#: A numeric option: its range in words and as a predicate, and its default (None: required).
 Option = tuple[str, Callable[[float], bool], float | None]
-#: The default of an option that may be left out.
+#: The default of an option that may be omitted.
 _LEFT_OUT = np.nan
 
 
@@ -56,9 +55,9 @@ KINDS: dict[str, dict[str, Option]] = {
 #: Kinds whose positions are independent given the scores: an item may be shown twice.
 FACTORED_KINDS = frozenset({"softmax"})
 FILE = "file"
-#: Several kinds, each for a share of the traffic.
+#: The kind of specs that serve several kinds, each to a share of the traffic.
 MIXTURE = "mixture"
-#: Between two parts of a mixture; the + of a number such as 1e+05 is followed by no share.
+#: The + between two components; the + of a number such as 1e+05 is not followed by `SHARE*`.
 _PLUS = re.compile(r"\+(?=[^+*:,=]*\*)")
 _FILES = (".json", ".npz")
 
@@ -67,7 +66,7 @@ _FILES = (".json", ".npz")
 class PolicySpec:
     """A kind of `KINDS` with its options, the path of a policy file (kind "file"), or a mixture.
 
-    A mixture (kind "mixture") has several kinds with their shares of the traffic.
+    The `parts` of a mixture (kind "mixture") are its components with their shares of the traffic.
 
     >>> parse_policy("plackett-luce").options
     {'temperature': 1.0}
@@ -80,17 +79,17 @@ class PolicySpec:
 
     @property
     def needs_scores(self) -> bool:
-        """Whether scores must be given; a file brings its own scorer."""
+        """Whether scores must be given; a policy file has its own scorer."""
         return self.kind != FILE
 
     @property
     def deterministic(self) -> bool:
-        """Whether the policy always shows one ranking: weights then say nothing."""
-        idle = {"epsilon": "epsilon", "swap": "probability"}
+        """Whether the policy has only one possible ranking, so that weights are undefined."""
+        noise = {"epsilon": "epsilon", "swap": "probability"}
         if self.kind == MIXTURE:
-            # Two deterministic lists by the same scores are the same list.
-            return all(part.deterministic for share, part in self.parts if share > 0)
-        return self.kind == "top" or (self.kind in idle and self.options[idle[self.kind]] == 0)
+            # Deterministic components rank by the same scores, so they show the same ranking.
+            return all(component.deterministic for share, component in self.parts if share > 0)
+        return self.kind == "top" or (self.kind in noise and self.options[noise[self.kind]] == 0)
 
     @property
     def text(self) -> str:
@@ -98,7 +97,7 @@ class PolicySpec:
         if self.path is not None:
             return self.path
         if self.kind == MIXTURE:
-            return "+".join(f"{_digits(share)}*{part.text}" for share, part in self.parts)
+            return "+".join(f"{_digits(share)}*{component.text}" for share, component in self.parts)
         options = ",".join(f"{name}={_digits(value)}" for name, value in self.options.items())
         return f"{self.kind}:{options}" if options else self.kind
 
@@ -110,9 +109,9 @@ class PolicySpec:
         name: str = "scores",
         partly: bool = False,
     ) -> Policy:
-        """Return the policy of scores (N,), one per candidate, or (n, A) when every item is a candidate.
+        """Return the policy of scores (N,), one per candidate, or (n, A) if all items are candidates.
 
-        With `partly`, scores of candidates may be missing (NaN); see `Scored`.
+        With `partly`, scores of candidates may be missing (NaN), as in `Scored`.
         """
         from counterrank.policies.scored import Scored
 
@@ -127,16 +126,16 @@ class PolicySpec:
             raise PolicyError(
                 f"'{name}' must be (n, A), one score per item, or be given with candidates"
             )
-        if "swap" not in (self.kind, *(part.kind for _, part in self.parts)):
+        if "swap" not in (self.kind, *(component.kind for _, component in self.parts)):
             return self.dense(table, table.shape[1])
-        # A swap moves the shown places, and their number is known only when the policy is asked.
-        return Scored(Candidates.every(*table.shape), table.reshape(-1), self, name=name)
+        # A swap moves shown places, whose number is known only when a probability is requested.
+        return Scored(Candidates.all_items(*table.shape), table.reshape(-1), self, name=name)
 
     def dense(self, scores: Floats, length: int) -> Policy:
-        """Return the policy of a table of scores (n, C), -inf where not eligible, for rankings of `length`."""
+        """Return the policy of scores (n, C), -inf if not eligible, for rankings of `length` positions."""
         if self.kind == MIXTURE:
             return Mixture(
-                [part.dense(scores, length) for _, part in self.parts],
+                [component.dense(scores, length) for _, component in self.parts],
                 [share for share, _ in self.parts],
             )
         if self.kind == "plackett-luce":
@@ -156,7 +155,7 @@ class PolicySpec:
             return RandTopN(ranking, int(self.options["n"]), C)
         places, first = int(self.options.get("places", length)), int(self.options.get("first", 1))
         reach = max(places, length)
-        # One pair of the places `first` to `places`, all equally likely.
+        # The pairs of places from `first` to `places`, all equally likely.
         place = np.arange(1, reach + 1)
         weights = np.triu(np.outer(place >= first, place <= places), 1)
         chances = weights * (self.options["probability"] / max(weights.sum(), 1))
@@ -164,7 +163,7 @@ class PolicySpec:
 
 
 def _digits(value: float) -> str:
-    """Return the shortest text that is read again as the same number.
+    """Return the shortest text that parses to the same number.
 
     >>> _digits(0.1), _digits(2.0)
     ('0.1', '2')
@@ -178,18 +177,18 @@ def parse_policy(text: str) -> PolicySpec:
     Parameters
     ----------
     text
-        What `--policy NAME=` takes: "plackett-luce:temperature=2", "top", several of them with their
-        shares of the traffic ("0.98*top+0.02*shuffle"), or the path of a policy file.
+        A spec as on the command line (`--policy NAME=SPEC`): "plackett-luce:temperature=2", "top", a
+        mixture with shares of the traffic ("0.98*top+0.02*shuffle"), or the path of a policy file.
 
     Returns
     -------
     PolicySpec
-        The kind with its options, or the path; it becomes a policy once it is bound to a log's scores.
+        The kind with its options, or the path. Its method `bind` makes the policy of a log's scores.
 
     Raises
     ------
     PolicyError
-        The kind or an option is unknown, or a value cannot be read.
+        The kind or an option is unknown, or a value cannot be parsed.
 
     Examples
     --------
@@ -198,44 +197,44 @@ def parse_policy(text: str) -> PolicySpec:
     >>> [share for share, part in parse_policy("0.9*top+0.1*shuffle").parts]
     [0.9, 0.1]
     """
-    return _parsed(text.strip(), f"policy '{text.strip()}'")
+    return _parse_spec(text.strip(), f"policy '{text.strip()}'")
 
 
-def _parsed(text: str, where: str) -> PolicySpec:
+def _parse_spec(text: str, where: str) -> PolicySpec:
     if text.endswith(_FILES):
         return PolicySpec(FILE, path=text)
     if "*" in text:
-        return _mixture(text)
-    kind, colon, rest = text.partition(":")
-    given: dict[str, str] = {}
-    for part in rest.split(",") if colon else ():
-        option, equals, value = (word.strip() for word in part.partition("="))
+        return _parse_mixture(text)
+    kind, colon, option_text = text.partition(":")
+    options: dict[str, str] = {}
+    for assignment in option_text.split(",") if colon else ():
+        option, equals, value = (word.strip() for word in assignment.partition("="))
         if not (option and equals and value):
             raise ConfigError(
-                f"{where}: '{part.strip()}' is no option=value; write {_usage(kind.strip())}"
+                f"{where}: '{assignment.strip()}' is not option=value; write {_usage(kind.strip())}"
             )
-        if option in given:
+        if option in options:
             raise ConfigError(f"{where}: option '{option}' is given twice")
-        given[option] = value
-    return _spec(kind.strip(), given, where)
+        options[option] = value
+    return _spec_of_kind(kind.strip(), options, where)
 
 
 def mixture_of(parts: Iterable[tuple[float, PolicySpec]]) -> PolicySpec:
-    """Return the policy that serves each part to its share of the traffic.
+    """Return the spec of a mixture of the parts, which are shares of the traffic and specs.
 
-    Parts of no traffic are left out, and a single one stands for itself.
+    Parts with share 0 are dropped. If one part remains, its spec is returned unchanged.
 
     >>> mixture_of([(0.0, parse_policy("top")), (1.0, parse_policy("shuffle"))]).text
     'shuffle'
     """
-    used = tuple((float(share), part) for share, part in parts if share > 0)
+    used = tuple((float(share), component) for share, component in parts if share > 0)
     return used[0][1] if len(used) == 1 else PolicySpec(MIXTURE, parts=used)
 
 
-def _mixture(text: str) -> PolicySpec:
-    parts = []
+def _parse_mixture(text: str) -> PolicySpec:
+    components = []
     for piece in _PLUS.split(text):
-        number, _, rest = piece.partition("*")
+        number, _, component_text = piece.partition("*")
         try:
             share = float(number)
         except ValueError:
@@ -245,32 +244,32 @@ def _mixture(text: str) -> PolicySpec:
                 f"policy '{text}': '{number.strip()}' is no share of the traffic, 0 to 1; write "
                 "0.98*top+0.02*shuffle"
             )
-        part = parse_policy(rest)
-        if part.kind in (FILE, *FACTORED_KINDS):
+        component = parse_policy(component_text)
+        if component.kind in (FILE, *FACTORED_KINDS):
             raise ConfigError(
-                f"policy '{text}': '{rest.strip()}' cannot be mixed with others; known are "
+                f"policy '{text}': '{component_text.strip()}' cannot be mixed with others; known are "
                 f"{', '.join(kind for kind in KINDS if kind not in FACTORED_KINDS)}"
             )
-        parts.append((share, part))
-    total = sum(share for share, _ in parts)
+        components.append((share, component))
+    total = sum(share for share, _ in components)
     if abs(total - 1) > SUM_TOLERANCE:
         raise ConfigError(f"policy '{text}': the shares sum to {total:.6g}, not to 1")
-    return mixture_of(parts)
+    return mixture_of(components)
 
 
 def parse_named_policy(text: str) -> tuple[str, PolicySpec]:
-    """Return name and spec of NAME=KIND[:option=value,...].
+    """Return the name and the spec of NAME=KIND[:option=value,...].
 
     >>> parse_named_policy("new=top")[0]
     'new'
     """
-    name, equals, rest = text.partition("=")
-    # "epsilon:epsilon=0.1" has an equals sign too: a name holds no colon.
-    if not (name.strip() and equals and rest.strip()) or re.search(r"[:,*]", name):
+    name, equals, spec_text = text.partition("=")
+    # A name has no colon: "epsilon:epsilon=0.1" is a spec without name.
+    if not (name.strip() and equals and spec_text.strip()) or re.search(r"[:,*]", name):
         raise ConfigError(
             f"'{text}' names no policy; write NAME=KIND, such as new=top or new=plackett-luce"
         )
-    return name.strip(), parse_policy(rest)
+    return name.strip(), parse_policy(spec_text)
 
 
 def policy_from_table(table: Mapping[str, Any], where: str) -> PolicySpec:
@@ -280,33 +279,33 @@ def policy_from_table(table: Mapping[str, Any], where: str) -> PolicySpec:
         raise ConfigError(
             f'{where} needs kind = "...": one of {", ".join(KINDS)}, or a policy file'
         )
-    given = [f"{name}={value}" for name, value in table.items() if name != "kind"]
-    if kind.endswith(_FILES) and given:
-        raise ConfigError(f"{where}: a policy file takes no options, got {', '.join(given)}")
-    return _parsed(f"{kind}:{','.join(given)}" if given else kind, where)
+    assignments = [f"{name}={value}" for name, value in table.items() if name != "kind"]
+    if kind.endswith(_FILES) and assignments:
+        raise ConfigError(f"{where}: a policy file takes no options, got {', '.join(assignments)}")
+    return _parse_spec(f"{kind}:{','.join(assignments)}" if assignments else kind, where)
 
 
-def _spec(kind: str, given: Mapping[str, str], where: str) -> PolicySpec:
+def _spec_of_kind(kind: str, texts: Mapping[str, str], where: str) -> PolicySpec:
     if kind not in KINDS:
         raise ConfigError(
             f"{where}: unknown kind '{kind}'; known: {', '.join(KINDS)}, or a file ending in "
             f"{' or '.join(_FILES)}"
         )
-    known = KINDS[kind]
-    for name in given:
-        if name not in known:
-            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+    accepted = KINDS[kind]
+    for name in texts:
+        if name not in accepted:
+            takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
             raise ConfigError(f"{where}: '{kind}' has no option '{name}'; {takes}")
     options: dict[str, float] = {}
-    for name, (within, allowed, default) in known.items():
-        value = given.get(name, default)
+    for name, (within, allowed, default) in accepted.items():
+        value = texts.get(name, default)
         if value is None:
             raise ConfigError(f"{where}: '{kind}' needs {name} ({within}); write {_usage(kind)}")
         try:
             number = float(value)
         except ValueError:
             number = np.nan
-        if name in given and not allowed(number):
+        if name in texts and not allowed(number):
             raise ConfigError(f"{where}: {name} must be {within}, got '{value}'")
         if not np.isnan(number):
             options[name] = number

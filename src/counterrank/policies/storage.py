@@ -1,4 +1,4 @@
-"""Policies on disk: a NumPy archive of plain arrays and a JSON header, nothing executable."""
+"""Policies on disk: a NumPy archive of arrays with a JSON header, without pickled objects."""
 
 from __future__ import annotations
 
@@ -34,58 +34,82 @@ from counterrank.records import Json
 from counterrank.texts import first_line
 
 FORMAT = "counterrank/policy/1"
-#: A spec in a file, for the server that draws by it and the log that is read by it.
+#: The schema of a file with a policy spec, which a server draws from and a log is read with.
 EXPLORATION = "counterrank/exploration/1"
 
-#: What damaged archives raise in zipfile, zlib, NumPy and JSON.
-_DAMAGE = (OSError, EOFError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError,
-           NotImplementedError, RuntimeError, zlib.error, zipfile.BadZipFile)  # fmt: skip
-#: What the fields of policies are made of.
+#: The exceptions that damaged archives raise in zipfile, zlib, NumPy and JSON.
+_DAMAGE = (
+    OSError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    ArithmeticError,
+    MemoryError,
+    NotImplementedError,
+    RuntimeError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
+#: The types of stored fields.
 _NUMBERS = (np.float64, np.int64, np.bool_)
-#: Policies are stored unpacked; an archive packed by others may be this much larger inside, or this
-#: many bytes.
-_MOST_RATIO = 400
+#: Limits of an archive's unpacked size, against decompression bombs: the ratio to the packed size, or
+#: a number of bytes that is always accepted.
+_MAX_RATIO = 400
 _HARMLESS = 1 << 30
 
-#: Kinds that are data. A new policy adds its class.
+#: The policies that can be stored. A new policy adds its class.
 REGISTRY: tuple[type[ArrayPolicy], ...] = (
-    Factored, Softmax, EpsilonGreedy, Uniform, PlackettLuce, BelowFold, UniformPermutation, Mixture,
-    SlotEpsilonGreedy, RandTopN, RandomSwap, TeamDraft, Enumerated, Deterministic,
-)  # fmt: skip
+    Factored,
+    Softmax,
+    EpsilonGreedy,
+    Uniform,
+    PlackettLuce,
+    BelowFold,
+    UniformPermutation,
+    Mixture,
+    SlotEpsilonGreedy,
+    RandTopN,
+    RandomSwap,
+    TeamDraft,
+    Enumerated,
+    Deterministic,
+)
 
 
 def kinds() -> list[str]:
-    """Return every kind of policy that can be stored, those of plug-ins last."""
-    own = [kind.__name__ for kind in REGISTRY]
-    return [*own, *plugins.found(plugins.POLICIES, taken=own)]
+    """Return the names of all policies that can be stored; those of plug-ins are last."""
+    built_in = [kind.__name__ for kind in REGISTRY]
+    return [*built_in, *plugins.found(plugins.POLICIES, taken=built_in)]
 
 
 def policy_class(kind: str) -> type[ArrayPolicy]:
-    """Return the class stored under `kind`, of this package or a plug-in."""
-    for own in REGISTRY:
-        if own.__name__ == kind:
-            return own
+    """Return the class of a stored policy of this kind, from this package or a plug-in."""
+    for built_in in REGISTRY:
+        if built_in.__name__ == kind:
+            return built_in
     if kind not in kinds():
         raise PolicyError(f"unknown policy kind '{kind}'; known: {', '.join(kinds())}")
-    found = plugins.found(plugins.POLICIES)[kind]
-    loaded = plugins.load(found, PolicyError)
+    entry_point = plugins.found(plugins.POLICIES)[kind]
+    loaded = plugins.load(entry_point, PolicyError)
     if (
         not (isinstance(loaded, type) and issubclass(loaded, ArrayPolicy))
         or loaded.__name__ != kind
     ):
         raise PolicyError(
-            f"{plugins.described(found)} is no ArrayPolicy called '{kind}', and cannot be stored"
+            f"{plugins.described(entry_point)} is no ArrayPolicy called '{kind}', and cannot be stored"
         )
     return loaded
 
 
 def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
-    """Write the policy to `path` (.npz), whole or not at all.
+    """Write the policy to `path` (.npz); the file is replaced atomically.
 
     Parameters
     ----------
     policy
-        A policy of arrays; functions cannot be saved.
+        A policy that consists of arrays.
     path
         The file to write.
 
@@ -96,14 +120,19 @@ def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     PolicyError
-        The policy holds a function.
+        The policy contains a function.
     OutputError
         The file cannot be written.
 
     Examples
     --------
+    >>> import os, tempfile
     >>> import counterrank as cr
-    >>> cr.save_policy(cr.PlackettLuce([[2.0, 1.0]]), "policy.npz")  # doctest: +SKIP
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "policy.npz")
+    ...     cr.save_policy(cr.PlackettLuce([[2.0, 1.0]]), path)
+    ...     cr.load_policy(path).scores.tolist()
+    [[2.0, 1.0]]
     """
     arrays: dict[str, NDArray[Any]] = {}
     header = {"format": FORMAT, "policy": _describe(policy, "policy", arrays)}
@@ -113,7 +142,7 @@ def save_policy(policy: Policy, path: str | os.PathLike[str]) -> None:
 
 
 def load_policy(path: str | os.PathLike[str]) -> Any:
-    """Return what is stored at `path`, checked like a new one.
+    """Return the policy that is stored at `path`, after the checks that a new policy passes.
 
     Parameters
     ----------
@@ -123,7 +152,7 @@ def load_policy(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     Policy or LearnedPolicy
-        A policy of the rows it was saved with (.npz), or one to be bound to logs (.json).
+        A policy bound to the rows it was saved with (.npz), or one to be bound to logs (.json).
 
     Raises
     ------
@@ -132,20 +161,23 @@ def load_policy(path: str | os.PathLike[str]) -> Any:
 
     Examples
     --------
+    >>> import os, tempfile
     >>> import counterrank as cr
-    >>> policy = cr.load_policy("policy.json")  # doctest: +SKIP
-    >>> policy.kind  # doctest: +SKIP
-    'best-of'
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "policy.npz")
+    ...     cr.save_policy(cr.Uniform(3), path)
+    ...     cr.load_policy(path)
+    Uniform(rows=1, actions=3)
     """
     if os.fspath(path).lower().endswith(".json"):
         return _from_json(path, _json(path))
     try:
         source = io.BytesIO(stores.read_bytes(path)) if stores.is_url(path) else path
         with zipfile.ZipFile(source) as packed:
-            unpacked = sum(part.file_size for part in packed.infolist())
-        if unpacked > max(_HARMLESS, _MOST_RATIO * stores.stamp(path)[0]):
+            unpacked = sum(member.file_size for member in packed.infolist())
+        if unpacked > max(_HARMLESS, _MAX_RATIO * stores.stamp(path)[0]):
             raise PolicyError(
-                f"{path} unpacks to {unpacked >> 20} MB, more than {_MOST_RATIO} times its size"
+                f"{path} unpacks to {unpacked >> 20} MB, more than {_MAX_RATIO} times its size"
             )
         with np.load(source, allow_pickle=False) as archive:
             header = json.loads(archive["header"].tobytes())
@@ -174,7 +206,7 @@ def _json(path: str | os.PathLike[str]) -> Any:
 
 
 def _from_json(path: str | os.PathLike[str], data: Any) -> Any:
-    """Return the policy of a JSON file: an exploration, a learned policy, or a plug-in's, by its schema."""
+    """Return the policy of a JSON file, by its schema: a spec, a learned policy, or that of a plug-in."""
     schema = data.get("schema") if isinstance(data, dict) else None
     formats = plugins.found(plugins.POLICY_FILES)
     try:
@@ -182,7 +214,7 @@ def _from_json(path: str | os.PathLike[str], data: Any) -> Any:
             text = data.get("policy")
             spec = parse_policy(text) if isinstance(text, str) else None
             if spec is None or spec.path is not None:
-                raise PolicyError(f"'policy' must say how scores become a ranking; got {text!r}")
+                raise PolicyError(f"'policy' must be a policy spec such as \"top\"; got {text!r}")
             return spec
         if isinstance(schema, str) and schema in formats:
             return plugins.load(formats[schema], PolicyError).from_dict(data)
@@ -195,9 +227,9 @@ def _from_json(path: str | os.PathLike[str], data: Any) -> Any:
 
 
 def spec_in_file(spec: PolicySpec) -> PolicySpec:
-    """Return the spec that stands in an exploration file; any other as it is.
+    """Return the spec in the exploration file that `spec` refers to, or `spec` itself.
 
-    Those files are the ones a log's scores are needed for: other policy files bring a scorer.
+    Exploration files need the scores of the log; other policy files contain a scorer.
     """
     if spec.path is None or not spec.path.lower().endswith(".json"):
         return spec
@@ -205,18 +237,18 @@ def spec_in_file(spec: PolicySpec) -> PolicySpec:
     return loaded if isinstance(loaded, PolicySpec) else spec
 
 
-def exploration_file(spec: PolicySpec, about: Json | None = None) -> str:
-    """Return the text of an exploration file; `about` is for people, and nothing reads it.
+def exploration_file(spec: PolicySpec, notes: Json | None = None) -> str:
+    """Return the text of an exploration file; `notes` are for readers and are ignored when loading.
 
     >>> json.loads(exploration_file(parse_policy("0.9*top+0.1*shuffle")))["policy"]
     '0.9*top+0.1*shuffle'
     """
-    content = {"schema": EXPLORATION, "policy": spec.text, **(about or {})}
+    content = {"schema": EXPLORATION, "policy": spec.text, **(notes or {})}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def _describe(policy: Policy, name: str, arrays: dict[str, NDArray[Any]]) -> Json:
-    """Return the header entry of a policy and put its arrays under `name`."""
+    """Return the header entry of a policy; its arrays are added to `arrays` under `name`."""
     kind = type(policy).__name__
     if (
         not isinstance(policy, ArrayPolicy)
@@ -224,14 +256,17 @@ def _describe(policy: Policy, name: str, arrays: dict[str, NDArray[Any]]) -> Jso
         or type(policy) is not policy_class(kind)
     ):
         raise PolicyError(
-            f"{kind} is not data and cannot be stored; store its scores or probabilities instead"
+            f"{kind} cannot be stored, because it is not made of arrays; store its scores or "
+            "probabilities instead"
         )
     entry: Json = {"kind": kind, "name": name, "fields": []}
     for field in (*policy.row_fields, *policy.shared_fields):
         value = getattr(policy, field)
         if field == "components":
-            parts = enumerate(value)
-            entry[field] = [_describe(part, f"{name}.{c}", arrays) for c, part in parts]
+            components = enumerate(value)
+            entry[field] = [
+                _describe(component, f"{name}.{c}", arrays) for c, component in components
+            ]
         else:
             arrays[f"{name}.{field}"] = np.asarray(value)
             entry["fields"].append(field)
@@ -248,5 +283,5 @@ def _build(entry: Json, archive: Any) -> Policy:
             )
         fields[field] = values.item() if values.ndim == 0 else values
     if "components" in entry:
-        fields["components"] = [_build(part, archive) for part in entry["components"]]
+        fields["components"] = [_build(component, archive) for component in entry["components"]]
     return policy_class(entry["kind"]).from_fields(fields)

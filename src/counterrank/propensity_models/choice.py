@@ -281,7 +281,7 @@ def _raw(log: RankingLog, names: tuple[str, ...]) -> Floats:
         coded = name in sets.categories
         columns.append(np.where(values < 0, np.nan, values) if coded else values)
     if log.item_features is not None:
-        columns.append(log.item_features.of(sets.items.astype(np.int64)))
+        columns.append(log.item_features.lookup(sets.items.astype(np.int64)))
     raw: Floats = np.column_stack(columns).astype(np.float64)
     return raw
 
