@@ -34,6 +34,7 @@ from counterrank.exploration import ExplorationPlan as ExplorationPlan
 from counterrank.exploration import plan as plan
 from counterrank.io import Events as Events
 from counterrank.io import Query as Query
+from counterrank.io import Scores as Scores
 from counterrank.io import read_log as read_log
 from counterrank.io import scan_log as scan_log
 from counterrank.learning import Learned as Learned

@@ -42,6 +42,8 @@ class Kind(Enum):
     #: A file to read, or one of the words of its option.
     FILE = "a path"
     OUTPUT = "a path to write"
+    #: On the command line repeated; in a job file a path, or a table or tables with `path`.
+    TABLES = "a path, or tables with `path`"
     #: On the command line separated by commas, ROLE=NAME.
     COLUMNS = "a table of roles and columns"
     #: On the command line repeated, NAME=TEXT.
@@ -65,13 +67,17 @@ class Group(Enum):
 READING: Final = (
     "columns context propensity_kind unit weight logger policies items where missing_reward format version "
     "behavior dists decimal renumber drop_ties encode_actions engine query connection "
-    "events join event within event_time"
+    "events join event within event_time unique scores scores_join"
 ).split()
+
+#: Tables beside the log: every command that reads a log takes them on its line, listed or not.
+BESIDE: Final = "events join event within event_time unique scores scores_join".split()
 
 #: What becomes of the result: the command handles it, and some others.
 WRITING: Final = "json html out require quiet verbose all reward_name ranking_name".split()
 _LOCAL: Final = (
-    "target_lists position_curve config query connection join event within event_time".split()
+    "target_lists position_curve config query connection join event within event_time unique "
+    "scores_join".split()
 )
 
 
@@ -388,6 +394,26 @@ _TABLE = (
         metavar="COLUMN",
     ),
     Option(
+        "unique",
+        "Columns that are the key of one event: copies are removed before anything is counted "
+        "(default: nothing is removed).",
+        _LIST,
+        metavar="NAME,...",
+    ),
+    Option(
+        "scores",
+        "Table of rankers' scores, one row per request and item, one column per target; repeatable.",
+        Kind.TABLES,
+        metavar="FILE",
+    ),
+    Option(
+        "scores_join",
+        "Columns that link scores to candidates (log_name=scores_name if names differ; default: the "
+        "request and the item, by their names).",
+        _LIST,
+        metavar="KEY[,KEY]",
+    ),
+    Option(
         "missing_reward",
         "Treat a missing reward as an error (the default) or as zero.",
         words=("error", "zero"),
@@ -497,6 +523,7 @@ NESTED: Final[dict[str, dict[str, str]]] = {
         "within": "within",
         "time": "event_time",
         "rewards": "event",
+        "unique": "unique",
     },
 }
 
@@ -533,12 +560,12 @@ COMMANDS: Final = {
         "position_weights primary independent_rows target_is_fresh target_trained_until time "
         "position_curve behavior_candidates behavior_mse estimate_propensity seed "
         "context propensity_kind unit weight items missing_reward format query connection engine quiet verbose "
-        "events join event within event_time",
+        "events join event within event_time scores scores_join",
         "sequential practical target_lists audit weights_out reward_name ranking_name",
     ),
     "check": Command(
         "targets segments time columns context unit propensity_kind logger policies where format "
-        "config json all",
+        "config json all scores",
         keys="quiet rewards",
         words={
             "targets": "Target policy to check too; repeatable.",
@@ -546,14 +573,14 @@ COMMANDS: Final = {
         },
     ),
     "validate": Command(
-        "arm estimators rewards level columns unit policies config json html quiet",
+        "arm estimators rewards level columns unit policies scores config json html quiet",
         keys="primary seed",
         required=("arm",),
         words={"estimators": "The estimator to check."},
         defaults={"estimators": "auto"},
     ),
     "abtest": Command(
-        "arm baseline level sequential columns unit policies config json html quiet",
+        "arm baseline level sequential columns unit policies scores config json html quiet",
         keys="seed",
         required=("arm",),
         words={
@@ -570,7 +597,7 @@ COMMANDS: Final = {
         words={"out": "JSON file for the curve; - is stdout."},
     ),
     "plan": Command(
-        "detect budget rows_per_week columns logger policies items config out json html quiet",
+        "detect budget rows_per_week columns logger policies items scores config out json html quiet",
         keys="level seed",
         words={
             "out": "JSON file for the chosen policy, for serving and for --logger of the new log."
@@ -579,7 +606,7 @@ COMMANDS: Final = {
     "learn": Command(
         "model grade rewards guardrails segments independent_rows columns logger unit where config "
         "out json html",
-        "primary level items seed quiet",
+        "primary level items seed quiet scores",
         "reward_range despite_audit",
         required=("out",),
         words={

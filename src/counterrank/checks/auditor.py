@@ -105,6 +105,7 @@ class Auditor:
         """Return the findings of every check, in a fixed order."""
         n, events = max(total.rows, default=0), self.subject.first.events
         findings = [] if events is None else [*events.findings]
+        findings += [finding for joined in self.subject.first.scores for finding in joined.findings]
         for check, tally, looked in zip(self.checks, total.parts, total.rows, strict=True):
             if check.needs in self.subject.has:
                 found = check.finish(tally, self.subject)

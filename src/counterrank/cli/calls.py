@@ -11,11 +11,11 @@ import click
 from counterrank.cli.console import results_console, showing_progress, write
 from counterrank.cli.jobs import READERS, Job, Values
 from counterrank.errors import ConfigError
-from counterrank.options import COMMANDS, OPTIONS, Command, Group, Kind
+from counterrank.options import BESIDE, COMMANDS, OPTIONS, Command, Group, Kind
 
-_REPEATED = (Kind.MANY, Kind.PAIRS, Kind.METRICS, Kind.POLICIES)
+_REPEATED = (Kind.MANY, Kind.TABLES, Kind.PAIRS, Kind.METRICS, Kind.POLICIES)
 #: What is said of --events.
-_OF_EVENTS = ("join", "event", "within", "event_time")
+_OF_EVENTS = ("join", "event", "within", "event_time", "unique")
 _TYPES: dict[Kind, Any] = {
     Kind.NUMBER: float,
     Kind.OUTPUT: click.Path(dir_okay=False),
@@ -65,6 +65,7 @@ class Call:
         elif query is not None or connection is not None or self.log is None:
             raise click.UsageError("Give a LOG, or --query and --connection, and not both.")
         self._join_events()
+        self._join_scores()
         for name in COMMANDS[self.command].required:
             if name not in self.values:
                 raise click.MissingParameter(
@@ -93,6 +94,21 @@ class Call:
             within=given["within"],
             time=given["event_time"],
             shown=time,
+            unique=given["unique"] or (),
+        )
+
+    def _join_scores(self) -> None:
+        """Make tables of scores of their paths and keys."""
+        join, given = self.values.pop("scores_join", None), self.values.get("scores", ())
+        if not given:
+            if join:
+                raise click.UsageError("--scores-join goes with --scores FILE.")
+            return
+        from counterrank.io import Scores
+
+        self.values["scores"] = tuple(
+            Scores(one["path"], on=one.get("join") or join, columns=one.get("columns"))
+            for one in given
         )
 
     def check_outputs(self) -> None:
@@ -122,6 +138,8 @@ class Call:
         for name, value in self.values.items():
             if OPTIONS[name].kind is Kind.FILE:
                 yield value
+            elif OPTIONS[name].kind is Kind.TABLES:
+                yield from (table.path for table in value)
             elif name == "target_lists":
                 yield from (text.rpartition("=")[2] for text in value)
         specs = [self.get("logger"), *self.values.get("policies", {}).values()]
@@ -179,7 +197,7 @@ def _join(values: Values, more: Values) -> None:
 def _of_line(name: str, given: Any) -> Any:
     """Return a value of the command line as a job file would give it."""
     option = OPTIONS[name]
-    if option.kind not in (Kind.PAIRS, Kind.METRICS, Kind.POLICY, Kind.POLICIES):
+    if option.kind not in (Kind.TABLES, Kind.PAIRS, Kind.METRICS, Kind.POLICY, Kind.POLICIES):
         return given
     return READERS[option.kind](Job("", {}), option, given if isinstance(given, str) else [*given])
 
@@ -201,7 +219,9 @@ class TableCommand(click.Command):
 
     def call(self, log: str | None, **given: Any) -> None:
         """Run the command with what the command line says."""
-        moved = [name for name in self.spec.moved if given[name] not in (None, ())]
+        moved = [
+            name for name in self.spec.moved if given[name] not in (None, ()) and name not in BESIDE
+        ]
         if moved and not given.get("quiet"):
             told = ", ".join(OPTIONS[name].spelled for name in moved)
             click.echo(

@@ -41,10 +41,11 @@ def evaluate(call: Call) -> None:
     given = call.settings
     named = given.pop("targets", ())
     lists = _lists(call.get("target_lists") or (), named)
-    targets = named or (*given.get("policies", ()), *lists)
+    scored = given.get("scores")
+    targets = named or (() if scored else (*given.get("policies", ()), *lists))
     if lists:
         given["target_lists"] = lists
-    if not targets:
+    if not (targets or scored):
         # A job that wants a result must not pass for done.
         if call.outputs or call.get("require"):
             raise click.MissingParameter(param_hint="'--target'", param_type="option")

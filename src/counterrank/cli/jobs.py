@@ -252,6 +252,24 @@ def _file(job: Job, option: Option, given: Any) -> str:
     return given if given in ("-", *option.words) else job.path(job.text(given))
 
 
+def _tables(job: Job, option: Option, given: Any) -> tuple[dict[str, Any], ...]:
+    """Return tables of scores as their keys: path, join and columns."""
+    several = given if isinstance(given, (list, tuple)) else [given]
+    found = []
+    for one in several:
+        table = dict(one) if isinstance(one, Mapping) else {"path": one}
+        if "path" not in table or not isinstance(table["path"], str):
+            raise ConfigError('it needs path = "FILE"')
+        if unknown := sorted(table.keys() - {"path", "join", "columns"}):
+            near = suggestion(unknown[0], ["path", "join", "columns"])
+            raise ConfigError(f"'{unknown[0]}' is no key of it{near}; known: columns, join, path")
+        columns = table.get("columns")
+        if columns is not None and not isinstance(columns, Mapping):
+            raise ConfigError('columns is a table, {b = "score_b"}')
+        found.append({**table, "path": job.path(job.text(table["path"]))})
+    return tuple(found)
+
+
 def _pairs(job: Job, option: Option, given: Any) -> dict[str, str]:
     if not isinstance(given, Mapping):
         return named(option, _many(job, option, given))
@@ -323,6 +341,7 @@ READERS: dict[Kind, Callable[[Job, Option, Any], Any]] = {
     Kind.MANY: _many,
     Kind.FILE: _file,
     Kind.OUTPUT: _file,
+    Kind.TABLES: _tables,
     Kind.COLUMNS: _table,
     Kind.CONDITION: _table,
     Kind.PAIRS: _pairs,

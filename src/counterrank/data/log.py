@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.arrays import Floats, Ints, changed
 from counterrank.data import validation
-from counterrank.data.events import JoinedEvents
+from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.errors import LogError, PropensityError
 from counterrank.messages import REWARD_PER_RANKING, row_name
 from counterrank.policies import Candidates, ItemFeatures, Policy, Scored
@@ -188,6 +188,8 @@ class RankingLog:
     rewards: Mapping[str, Floats] = field(default_factory=dict)
     #: What became of the events that the rewards were made of.
     events: JoinedEvents | None = None
+    #: What became of tables of scores.
+    scores: tuple[JoinedScores, ...] = ()
     #: (n,) one over the probability that the row was kept.
     weight: Floats | None = None
 
@@ -463,7 +465,7 @@ class RankingLog:
         Options: `columns`, `context`, `unit`, `weight`, `behavior`, `targets`, `segments`, `keep`,
         `propensity_kind`, `logger`, `policies`, `items`, `events`, `where`, `position_weights`,
         `missing_reward`, `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`,
-        `decimal`, `version`, `target_lists`, `rewards`;
+        `decimal`, `version`, `target_lists`, `rewards`, `scores`;
         `help(counterrank.read_log)` explains each.
         """
         # The one way up, known to import-linter: readers stand above the log and make it.

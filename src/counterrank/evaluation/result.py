@@ -52,6 +52,8 @@ class LogSummary(Record):
     words: dict[str, str] = optional(default_factory=dict)
     #: Events that the rewards were made of: rows, joined, orphans, duplicates.
     events: dict[str, int] = optional(default_factory=dict)
+    #: Tables of scores: path, rows, joined, orphans, duplicates, added, missing by target.
+    scores: list[dict[str, Any]] = optional(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

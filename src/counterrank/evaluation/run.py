@@ -353,6 +353,7 @@ def _finish(
         position_weights=tuple(log.position_weights.tolist()),
         words={"reward": primary.name} if options.rewards else {},
         events={} if log.events is None else log.events.to_dict(),
+        scores=[joined.to_dict() for joined in log.scores],
     )
     return Evaluation(
         log=summary,

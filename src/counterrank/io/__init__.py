@@ -6,6 +6,7 @@ from counterrank.io.options import ROLES, LogLike, OpenOptions, ReadOptions, col
 from counterrank.io.reading import adapter, concat, from_frame, in_memory, read_log
 from counterrank.io.roles import TableGuess, guess_events, guess_log, sample_of
 from counterrank.io.scanning import FileSource, open_source, opened, scan_log
+from counterrank.io.scores import Scores
 from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 
@@ -17,6 +18,7 @@ __all__ = [
     "OpenOptions",
     "Query",
     "ReadOptions",
+    "Scores",
     "TableGuess",
     "Where",
     "adapter",

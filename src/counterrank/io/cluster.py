@@ -235,9 +235,10 @@ def files_on_cluster(
 
 def frame_on_cluster(runner: Runner, head: pa.Table, options: ReadOptions) -> ClusterSource:
     """Return the log in a distributed frame, of which `head` are the first rows."""
-    if options.events is not None:
+    if options.events is not None or options.scores:
         raise ConfigError(
-            "events are joined to logs in files or in memory; write this frame to Parquet first"
+            f"{'scores' if options.scores else 'events'} are joined to logs in files or in memory; "
+            "write this frame to Parquet first"
         )
     if head.num_rows == 0:
         raise LogError("the log is empty: the frame has columns but no rows")

@@ -168,8 +168,8 @@ class RankingRows:
             selected=numbers,
             notes=(*spec.notes, *notes),
         )
-        if spec.events is not None:
-            log = log.changed(events=spec.events)
+        if spec.events is not None or spec.scores:
+            log = log.changed(events=spec.events, scores=spec.scores)
         # Target policies that are rules or lists in files are bound to the rows.
         rules: dict[str, Probabilities] = {
             name: _rule(text).bind(log)

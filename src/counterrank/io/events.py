@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,29 @@ _UNITS = {
 }  # fmt: skip
 #: Shares of the events from which on a finding warns, and below which a join is none.
 _WARNED, _NONE = 0.01, 0.02
+
+
+def unusable_keys(given: Any, table: str, option: str) -> ConfigError:
+    """Return the error about keys that cannot be understood."""
+    return ConfigError(
+        f"{table} are joined by columns, like request_id,item_id or log_name={table}_name where names "
+        f"differ; got {given!r} ({option})"
+    )
+
+
+def join_keys(
+    given: str | Iterable[str] | None, table: str, option: str
+) -> tuple[tuple[str, str], ...]:
+    """Return the columns by which two tables are joined: of the log, and of the other table.
+
+    >>> join_keys("request=request_id, item", "events", "--join")
+    (('request', 'request_id'), ('item', 'item'))
+    """
+    texts = given.split(",") if isinstance(given, str) else list(given or ())
+    pairs = [tuple(part.strip() for part in str(text).split("=")) for text in texts]
+    if any(len(pair) > 2 or not all(pair) for pair in pairs):
+        raise unusable_keys(given, table, option)
+    return tuple((pair[0], pair[-1]) for pair in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +67,9 @@ class Events:
         The column with the time of an event.
     shown
         The column with the time of the impression, where it is called otherwise than `time`.
+    unique
+        The columns that are the key of one event, ["event_id"]: of several rows with one key only the
+        first counts. Empty: every row counts.
 
     Examples
     --------
@@ -57,20 +83,18 @@ class Events:
     within: str | None = None
     time: str | None = None
     shown: str | None = None
+    unique: str | Iterable[str] = ()
     keys: tuple[tuple[str, str], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
         if isinstance(self.path, (str, os.PathLike)):
             put(self, "path", os.fspath(self.path))
-        texts = self.on.split(",") if isinstance(self.on, str) else list(self.on or ())
-        pairs = [tuple(part.strip() for part in str(text).split("=")) for text in texts]
-        if not pairs or any(len(pair) > 2 or not all(pair) for pair in pairs):
-            raise ConfigError(
-                f"events are joined by columns, like request_id,item_id or "
-                f"shown=event where names differ; got {self.on!r} (--join)"
-            )
-        put(self, "keys", tuple((pair[0], pair[-1]) for pair in pairs))
+        put(self, "keys", join_keys(self.on, "events", "--join"))
+        if not self.keys:
+            raise unusable_keys(self.on, "events", "--join")
+        names = self.unique.split(",") if isinstance(self.unique, str) else [*self.unique]
+        put(self, "unique", tuple(filter(None, (str(name).strip() for name in names))))
         if not self.rewards or not isinstance(self.rewards, Mapping):
             raise ConfigError(
                 "say what events are worth, like clicks=count(*) or revenue=sum(revenue) (--event)"
@@ -122,7 +146,7 @@ class Events:
         found = self.shown or column or (self.time if self.within is not None else None)
         if found == self.shown:
             return self
-        return Events(self.path, self.on, self.rewards, self.within, self.time, found)
+        return replace(self, shown=found)
 
     def beside(self, rewards: Any) -> dict[str, Any]:
         """Return every event as a metric, and those that the user names beside them."""

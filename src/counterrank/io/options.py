@@ -3,7 +3,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypedDict
 
@@ -14,6 +14,7 @@ from counterrank.data.log import MEANING, RankingLog
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError
 from counterrank.io.events import Events
+from counterrank.io.scores import Scores, scores_of
 from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 from counterrank.messages import say
@@ -74,6 +75,7 @@ class CommonOptions(TypedDict, total=False):
     version: int | None
     target_lists: Mapping[str, str | os.PathLike[str]] | None
     events: Events | None
+    scores: Scores | Sequence[Scores] | None
 
 
 class ReadKeywords(CommonOptions, total=False):
@@ -300,6 +302,7 @@ class ReadOptions:
     target_lists: Mapping[str, str] = field(default_factory=dict)
     rewards: Mapping[str, str] = field(default_factory=dict)
     events: Events | None = None
+    scores: tuple[Scores, ...] = ()
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -416,6 +419,7 @@ _FORMS: Mapping[str, Clean] = {
     "target_lists": _lists,
     "rewards": _rewards,
     "events": _one_of(Events, "is counterrank.Events(path, on=..., rewards=...)"),
+    "scores": lambda key, given: scores_of(given),
 }
 
 

@@ -41,7 +41,7 @@ Read = Callable[[], Iterator[tuple[pa.Table, str]]]
 def rankings_in(table: pa.Table, spec: LogSpec, events: Events | None = None) -> pa.Table:
     """Return the rankings of a table of one row per position as lists, one row each."""
     tables.refuse_missing(spec.to_read(events), table.column_names)
-    (made,) = rankings_of(written([(_plain(table), "")]), spec, events, whole=True)
+    (made,) = rankings_of(written([(plain_types(table), "")]), spec, events, whole=True)
     return made
 
 
@@ -54,19 +54,19 @@ def rankings_of(
     """
     columns = spec.to_read(events)
     tables.refuse_twice([name.lower() for name in columns], "but for the case of letters, ")
-    local = [_local(file, columns) for file in files]
+    local = [readable(file, columns) for file in files]
 
     def place(file: int, row: int) -> str:
         return f"row {row}" if len(files) == 1 else f"{local[file].title}: row {row}"
 
-    with _connected(local) as opened:
-        parts = [_native(file, number, columns) for number, file in enumerate(local)]
+    with connected(local) as opened:
+        parts = [native_query(file, number, columns) for number, file in enumerate(local)]
         opened.execute(f"CREATE TEMP VIEW log AS {' UNION ALL '.join(parts)}")
         beside = {} if events is None else spec.joined_by(events)
         yield from _cut(opened, spec, place, beside, whole=whole)
 
 
-def _local(file: DataFile, columns: Sequence[str] | None = None) -> DataFile:
+def readable(file: DataFile, columns: Sequence[str] | None = None) -> DataFile:
     """Return a Parquet file that DuckDB reads as we would: of this machine, its columns told apart by name.
 
     Patterns in a name it would take for such, and letters are the same in both cases.
@@ -83,7 +83,7 @@ def _local(file: DataFile, columns: Sequence[str] | None = None) -> DataFile:
 
 
 @contextmanager
-def _connected(files: Sequence[DataFile]) -> Iterator[Any]:
+def connected(files: Sequence[DataFile]) -> Iterator[Any]:
     """Open a connection that reads files; what DuckDB raises becomes one message."""
     paths = [os.path.abspath(file.path) for file in files]
     with (
@@ -94,7 +94,7 @@ def _connected(files: Sequence[DataFile]) -> Iterator[Any]:
         yield opened
 
 
-def _native(file: DataFile, number: int, columns: Sequence[str] | None = None) -> str:
+def native_query(file: DataFile, number: int, columns: Sequence[str] | None = None) -> str:
     """Return a query of some columns of a Parquet file, or of all, with the place of each row."""
     schema, said = tables.schema(file), dict(file.partitions)
     stored = tables.present(schema, columns, file) or schema.names
@@ -115,7 +115,7 @@ def _native(file: DataFile, number: int, columns: Sequence[str] | None = None) -
 
 def _events_table(opened: Any, files: Sequence[DataFile]) -> dict[str, pa.DataType]:
     """Make a table `events` of all events, numbered, and return its columns."""
-    parts = [_native(file, number) for number, file in enumerate(files)]
+    parts = [native_query(file, number) for number, file in enumerate(files)]
     opened.execute(f"CREATE TEMP VIEW given AS {' UNION ALL BY NAME '.join(parts)}")
     number = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"'
     answer = opened.execute("SELECT * FROM given LIMIT 0")
@@ -146,17 +146,17 @@ def with_events(
     pages = [i for i, (shown, _) in enumerate(events.keys) if shown not in item]
     of_page = len(pages) == len(events.keys)
     if isinstance(events.path, str):
-        files = [_local(file) for file in expand(events.path)]
+        files = [readable(file) for file in expand(events.path)]
     else:
         from counterrank.io.reading import as_table
 
-        files = written([(_plain(as_table(events.path)), "")])
+        files = written([(plain_types(as_table(events.path)), "")])
     _refuse_lacking(files, events)
     shown_rows = written((piece, "") for piece in _flat(read(), spec, events, item, of_page))
-    with _connected([*files, *shown_rows]) as opened:
+    with connected([*files, *shown_rows]) as opened:
         join = Join(opened, events, _events_table(opened, files))
         paths = ", ".join(sql.literal(os.path.abspath(file.path)) for file in shown_rows)
-        keys = ", ".join(_keys(join, tables.schema(shown_rows[0]), item))
+        keys = ", ".join(event_keys(join, tables.schema(shown_rows[0]), item))
         opened.execute(
             f"CREATE TEMP TABLE log AS SELECT * REPLACE ({keys}) FROM "
             f"read_parquet([{paths}], union_by_name = true)"
@@ -171,7 +171,7 @@ def with_events(
         query = (
             f'SELECT {names} FROM log l LEFT JOIN rewards r ON l." id" = r." id" ORDER BY l." id"'
         )
-        take = _taking(sql.batches(opened, query))
+        take = taking(sql.batches(opened, query))
         for piece, shown in read():
             counts = np.ones(piece.num_rows, dtype=np.int64)
             if not of_page:
@@ -180,13 +180,13 @@ def with_events(
             for name in events.names:
                 column = found[name].combine_chunks()
                 if not of_page:
-                    column = _listed(found[name], np.arange(len(column)), counts)
+                    column = as_listed(found[name], np.arange(len(column)), counts)
                 piece = piece.append_column(name, column)
             yield piece, shown
         report(joined)
 
 
-def _keys(join: Join, schema: pa.Schema, item: set[Any]) -> Iterator[str]:
+def event_keys(join: Join, schema: pa.Schema, item: set[Any]) -> Iterator[str]:
     """Yield the keys of what was shown in SQL; raise where their types are not those of the events."""
     types = {}
     for i, (shown, own) in enumerate(join.events.keys):
@@ -201,7 +201,7 @@ def _keys(join: Join, schema: pa.Schema, item: set[Any]) -> Iterator[str]:
     join.refuse_types(types)
 
 
-def _taking(reader: Any) -> Callable[[int], pa.Table]:
+def taking(reader: Any) -> Callable[[int], pa.Table]:
     """Return a function that takes the next so many rows from a stream of batches."""
     rest = pa.Table.from_batches([], reader.schema)
 
@@ -223,7 +223,7 @@ def _item_lists(piece: pa.Table, spec: LogSpec) -> pa.Array:
     n, width = piece.num_rows, len(action.columns)
     entries = [values.plain(values.one_chunk(piece[name])) for name in action.columns]
     order = np.arange(n * width).reshape(width, n).T.ravel()
-    return _listed(pa.chunked_array(entries), order, np.full(n, width))
+    return as_listed(pa.chunked_array(entries), order, np.full(n, width))
 
 
 def _flat(
@@ -247,7 +247,7 @@ def _flat(
                 column = values.plain(values.one_chunk(piece[name])).take(pa.array(row))
             columns[own if own == TIME else own.strip()] = column
         start += piece.num_rows
-        yield _plain(pa.table(columns))
+        yield plain_types(pa.table(columns))
 
 
 def _cut(
@@ -291,7 +291,7 @@ def _cut(
         del piece
 
 
-def _plain(table: pa.Table) -> pa.Table:
+def plain_types(table: pa.Table) -> pa.Table:
     """Return a table without types that DuckDB does not know."""
     known = {pa.null(): pa.float64(), pa.float16(): pa.float32()}
     kinds = [(item.name, known.get(item.type, item.type)) for item in table.schema]
@@ -406,7 +406,7 @@ class Lists:
         # Rewards that events give are not there yet.
         known = set(table.column_names)
         columns = {
-            own: _listed(table[name], rows, sizes)
+            own: as_listed(table[name], rows, sizes)
             for own, name in {**{name: name for name in self.lists}, **self.further}.items()
             if name in known
         }
@@ -415,7 +415,7 @@ class Lists:
             if column is not None:
                 columns[name] = column
         for column, own in self.beside.items():
-            columns[own] = _listed(table[column], np.arange(len(code)), np.bincount(code))
+            columns[own] = as_listed(table[column], np.arange(len(code)), np.bincount(code))
         return pa.table(columns)
 
     def _positions(self, found: Floats, rows: Ints, place: PlaceOf) -> Ints:
@@ -512,7 +512,8 @@ def _taken(array: pa.Array, rows: Ints) -> pa.Array:
     return array if same else array.take(pa.array(rows))
 
 
-def _listed(column: pa.ChunkedArray, rows: Ints, sizes: Ints) -> pa.Array:
+def as_listed(column: pa.ChunkedArray, rows: Ints, sizes: Ints) -> pa.Array:
+    """Return chosen rows of a column as consecutive lists of `sizes` entries."""
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), type=pa.int64())
     entries = _taken(values.plain(values.one_chunk(column)), rows)
     return pa.LargeListArray.from_arrays(offsets, entries)

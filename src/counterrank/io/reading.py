@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from counterrank import plugins
-from counterrank.data.events import JoinedEvents
+from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.data.log import Probabilities, Propensity, RankingLog
 from counterrank.errors import ConfigError, LogError
 from counterrank.io import tables
@@ -24,16 +24,19 @@ from counterrank.io.files import ALIASES, FORMATS, DataFile, expand, guard
 from counterrank.io.options import LogLike, ReadKeywords, ReadOptions, refuse_unread
 from counterrank.io.prepare import (
     Lists,
+    plain_types,
     rankings_in,
     with_events,
 )
 from counterrank.io.schema import LogSpec, resolve
+from counterrank.io.score_join import with_scores
 from counterrank.io.survey import (
     BATCH_ROWS,
     FilePart,
     Survey,
     batch_rows,
     examined,
+    in_folders,
     no_match,
     selecting,
 )
@@ -88,6 +91,9 @@ def read_log(
         log's column `query` says which list is meant.
         `rewards`: several rewards, their columns by name, {"clicks": "click"}; the first is `reward`.
         `events`: rewards from a table of events, counterrank.Events(path, on=[...], rewards={...}).
+        `scores`: scores of rankers in a table of their own, counterrank.Scores(path, on=[...]), or
+        several of them; a target that they score ranks like the logger, unless `policies` says
+        otherwise.
 
     Returns
     -------
@@ -116,7 +122,8 @@ def read(path: Path, options: ReadOptions, format: str | None = None) -> Ranking
         return reader(path, options)
     files = expand(path, format, decimal=options.decimal, version=options.version)
     with guard(os.fspath(path), prefix=True):
-        return from_table(_everything(files, options), options)
+        files, options, joined = with_scores(in_folders(files, options.where), options)
+        return _from_rankings(_everything(files, options), options, joined)
 
 
 def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
@@ -218,7 +225,7 @@ def from_frame(frame: object, **options: Unpack[ReadKeywords]) -> RankingLog:
         `columns`, `context`, `unit`, `weight`, `behavior`, `targets`, `segments`, `keep`,
         `propensity_kind`, `logger`, `policies`, `items`, `where`, `position_weights`, `missing_reward`,
         `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`, `decimal`,
-        `version`, `target_lists`, `rewards`, `events`; `help(counterrank.read_log)` explains each.
+        `version`, `target_lists`, `rewards`, `events`, `scores`; `help(counterrank.read_log)` explains each.
 
     Examples
     --------
@@ -233,11 +240,25 @@ def from_frame(frame: object, **options: Unpack[ReadKeywords]) -> RankingLog:
 
 def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
     """Return the log in an Arrow table that is all of the data."""
+    table = tables.with_points(table, options.decimal)
+    joined: tuple[JoinedScores, ...] = ()
+    if options.scores and table.num_rows:
+        files = tables.written([(plain_types(table), "")])
+        files, options, joined = with_scores(files, options)
+        table = whole([tables.read_table(file) for file in files])
+    return _from_rankings(table, options, joined)
+
+
+def _from_rankings(
+    table: pa.Table, options: ReadOptions, joined: tuple[JoinedScores, ...]
+) -> RankingLog:
+    """Return the log in a table that has its scores."""
     if table.num_rows == 0:
         raise LogError("the log is empty: there are no rows")
     table = tables.with_points(table, options.decimal)
     options = selecting(options, table)
-    survey = Survey.of(resolve(table, options, in_memory=True), options, table)
+    spec = replace(resolve(table, options, in_memory=True), scores=joined)
+    survey = Survey.of(spec, options, table)
     table, survey.spec = _by_ranking(table, survey.spec, options.events)
     survey.absorb(table)
     log = _decoded(table, survey.finish(table.slice(0, 1000)), 0, options.where)

@@ -29,7 +29,7 @@ from counterrank.data.source import (
 )
 from counterrank.errors import ConfigError
 from counterrank.io import tables
-from counterrank.io.files import DataFile, TooLargeError, guard, refuse_version
+from counterrank.io.files import DataFile, TooLargeError, expand, guard, refuse_version
 from counterrank.io.options import ReadKeywords, ReadOptions, columns_of, refuse_unread
 from counterrank.io.reading import (
     adapter_of,
@@ -43,6 +43,7 @@ from counterrank.io.reading import (
     whole,
 )
 from counterrank.io.schema import LogSpec, resolve
+from counterrank.io.score_join import LogColumns, log_columns, targets_of
 from counterrank.io.survey import (
     FilePart,
     batch_rows,
@@ -315,9 +316,13 @@ def open_source(
         arrays = {**{name: log.target(column) for name, column in columns.items()}, **arrays}
         source = _beside(log, names, arrays, where)
     else:
-        if needs_targets and kind == "path" and not (names or reading.get("target_lists")):
+        named = names or reading.get("target_lists") or reading.get("scores")
+        if needs_targets and kind == "path" and not named:
             raise ConfigError(_NO_TARGET)
         format = reading.pop("format", None) if kind == "path" else None
+        if reading.get("scores") and not names:
+            names = _scored_targets(log, kind, format, reading)
+            targets = names or None
         reading["columns"] = {**columns_of(reading.get("columns") or {}), **columns}
         known = {*(reading.get("target_lists") or ()), *(() if kind in _CLUSTERS else arrays)}
         options = ReadOptions.of(
@@ -334,6 +339,22 @@ def open_source(
     if needs_targets and not names:
         raise ConfigError(_NO_TARGET)
     return source, names
+
+
+def _scored_targets(
+    log: Any, kind: str, format: str | None, reading: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Return the targets of tables of scores and those described; none where only the whole log could tell."""
+    options = ReadOptions.of(**reading)
+    if kind == "path" and adapter_of(format) is None:
+        files = expand(log, format, decimal=options.decimal, version=options.version)
+        columns = log_columns([tables.parquet(file) for file in files], options)
+    elif kind == "frame":
+        columns = LogColumns(tuple(as_table(log).column_names), options)
+    else:
+        return ()
+    scored = targets_of(options, columns)
+    return tuple(dict.fromkeys([*scored, *options.policies, *options.target_lists]))
 
 
 def _read(
@@ -474,8 +495,10 @@ def stream_source(log: Any, options: ReadOptions) -> Source:
 def _kept_on_disk(
     pieces: list[pa.Table], rest: Iterator[pa.Table], options: ReadOptions
 ) -> FileSource:
-    spec = resolve(pieces[0].slice(0, 1000), options, in_memory=False)
-    columns = list(spec.to_read(options.events, options.where))
+    columns = pieces[0].column_names
+    if not options.scores:
+        spec = resolve(pieces[0].slice(0, 1000), options, in_memory=False)
+        columns = list(spec.to_read(options.events, options.where))
 
     def every() -> Iterator[tuple[pa.Table, str]]:
         while pieces:

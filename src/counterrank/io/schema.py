@@ -11,7 +11,7 @@ from itertools import count, takewhile
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterrank.data.events import JoinedEvents
+from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.data.log import LOGGING, MEANING
 from counterrank.errors import ConfigError, LogError, MissingColumnError, PropensityError
 from counterrank.io import values
@@ -118,6 +118,8 @@ class LogSpec:
     of_page: tuple[str, ...] = ()
     #: What became of the events that the rewards were made of.
     events: JoinedEvents | None = None
+    #: What became of tables of scores.
+    scores: tuple[JoinedScores, ...] = ()
     K: int = 0
     ranking: str | None = None
     position: str | None = None

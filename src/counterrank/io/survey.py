@@ -24,6 +24,7 @@ from counterrank.io.files import DataFile, column_chunks, expand, guard
 from counterrank.io.options import ReadOptions
 from counterrank.io.prepare import Lists, rankings_of, with_events
 from counterrank.io.schema import CandidateSpec, Field, LogSpec, resolve
+from counterrank.io.score_join import with_scores
 from counterrank.io.where import Where
 from counterrank.messages import say
 
@@ -272,7 +273,9 @@ def plan(
     else:
         found = expand(path, format, decimal=options.decimal, version=options.version)
         shown = os.fspath(path)
+    found, options, joined = with_scores(in_folders(found, options.where), options)
     files, sample, spec, options = examined(found, options, in_memory=False)
+    spec = replace(spec, scores=joined)
     survey = Survey.of(spec, options, sample)
     files = [tables.parquet(file) for file in files]
     if spec.layout != "long" and options.events is None:
