@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,9 @@ _UNITS = {
 }  # fmt: skip
 #: Shares of the events from which on a finding warns, and below which a join is none.
 _WARNED, _NONE = 0.01, 0.02
+#: Microseconds within which an equal event is the same one sent again; standard errors by which there are
+#: more of them than in as many microseconds after; the share of copies from which on all was loaded twice.
+_AGAIN, _SPREAD, _LOADED_TWICE = 10_000_000, 5.0, 0.25
 
 
 def unusable_keys(given: Any, table: str, option: str) -> ConfigError:
@@ -164,6 +168,51 @@ class Join:
     def __init__(self, opened: Any, events: Events, columns: Mapping[str, pa.DataType]) -> None:
         self.opened, self.events, self.columns = opened, events, columns
         self.name = events.path if isinstance(events.path, str) else "the events"
+        #: Rows that repeated an event and were left out.
+        self.removed = 0
+        #: The condition on pairs that events count.
+        self.inside = "true"
+
+    def remove_copies(self) -> None:
+        """Leave out rows that repeat an event: those of one key, or else exact copies where events have times.
+
+        Without a time two clicks of one person look like one, so that nothing is left out.
+        """
+        keys = list(self.events.unique)
+        for name in keys:
+            if name not in self.columns:
+                raise LogError(
+                    f"{self.name} has no column '{name}' for the key of an event"
+                    f"{suggestion(name, self.columns)}; columns are {listed(self.columns)}"
+                )
+        if not keys and not self.times:
+            return
+        by = ", ".join(map(sql.name, keys or self.columns))
+        (self.removed,) = self.opened.execute(
+            'DELETE FROM events WHERE " number" IN (SELECT " number" FROM events '
+            f'QUALIFY row_number() OVER (PARTITION BY {by} ORDER BY " number") > 1)'
+        ).fetchall()[0]
+
+    @property
+    def times(self) -> list[str]:
+        """The columns that tell two events of one kind apart: times, to the second or so."""
+        named = [self.events.time] if self.events.time in self.columns else []
+        stamps = [name for name, kind in self.columns.items() if pa.types.is_timestamp(kind)]
+        found = []
+        for name in dict.fromkeys([*named, *stamps]):
+            if pa.types.is_date(self.columns[name]):
+                continue
+            value = sql.name(name)
+            days = (
+                self._one(
+                    f"SELECT count(*) FILTER (CAST(t AS TIME) <> TIME '00:00:00') FROM (SELECT {value} AS t "
+                    f"FROM events LIMIT 10000)"
+                )[0]
+                if pa.types.is_timestamp(self.columns[name])
+                else 1
+            )
+            found += [name] * bool(days)
+        return found
 
     def run(self, shown: str, *, timed: bool, pages: Sequence[int]) -> JoinedEvents:
         """Make a table `rewards` of id and rewards, and audit the join.
@@ -179,7 +228,7 @@ class Join:
             f"FROM ({shown}) s JOIN events e ON {' AND '.join(keys)}"
         )
         most = self.events.microseconds
-        inside = "true" if most is None else f"later BETWEEN 0 AND {most}"
+        inside = self.inside = "true" if most is None else f"later BETWEEN 0 AND {most}"
         made = ", ".join(
             f"CAST(({text}\n) AS DOUBLE) AS {sql.name(name)}"
             for name, text in self.events.rewards.items()
@@ -270,16 +319,16 @@ class Join:
             (elsewhere,) = self._one(
                 f'SELECT count(DISTINCT u." number") FROM ({unmatched}) u JOIN ({shown}) s ON {by}'
             )
-        doubled = self._doubled(rows)
         orphans = lost - elsewhere
+        copies = [*filter(None, self._copies(rows + self.removed))]
+        repeats = self._one("SELECT count(*) FROM repeats")[0]
         findings = [
             *self._matched(rows, joined, lost, shown),
             _finding("orphans", orphans, rows, "find no ranking", "events of pages that are not in the "
                      "log, or rankings that were lost", "log every page, or leave these events out"),
             _finding("unshown", elsewhere, rows, "name an item that its ranking did not show",
                      "another key than the item's, or lists that were cut", "log what was really shown"),
-            _finding("doubled", doubled, rows, "are exact copies of another event", "a pipeline that sends again, or a "
-                     "join that multiplies rows", "remove the copies before they are counted"),
+            *copies,
             _finding("early", early, rows, "come before what they would be a reaction to", "clocks that "
                      "differ, or another ranking's key", "compare the clocks and time zones"),
             _finding("several", several, rows, "count for more than one shown item", "keys that do not "
@@ -288,22 +337,138 @@ class Join:
         if late:
             text = f"{late:,} events come after the window of {self.events.within}"
             findings.append(Finding("rewards-events-late", PASSED, text))
-        return JoinedEvents(rows, joined, orphans, doubled, tuple(f for f in findings if f))
+        return JoinedEvents(
+            rows + self.removed,
+            joined,
+            orphans,
+            repeats + self.removed,
+            tuple(f for f in findings if f),
+        )
 
-    def _doubled(self, rows: int) -> int:
-        """Return how many events repeat another, whatever id a row has of its own."""
-        names = list(self.columns)
-        times = [n for n in names if pa.types.is_temporal(self.columns[n]) or n == self.events.time]
-        if times and rows:
+    def _repeats(self, rows: int) -> int:
+        """Make a table `repeats` of events that seem to be others sent again, and return how many there are.
+
+        Without times these are exact copies, with times equal events within seconds: as many more as
+        the next seconds hold, which are as long.
+        """
+        times = self.times
+        if self.events.unique or not rows:
+            self.opened.execute(
+                'CREATE TEMP TABLE repeats AS SELECT " number" AS number FROM events LIMIT 0'
+            )
+            return 0
+        names = [name for name in self.columns if name not in times]
+        if times:
+            # An id of a row's own tells nothing: a copy that is sent again gets another.
             counts = ", ".join(f"count(DISTINCT {sql.name(n)})" for n in names)
             distinct = dict(zip(names, self._one(f"SELECT {counts} FROM events"), strict=True))
             used = {own for _, own in self.events.keys}
-            names = [n for n in names if distinct[n] < rows or n in times or n in used]
-        chosen = ", ".join(map(sql.name, names))
-        (found,) = self._one(
-            f"SELECT coalesce(sum(c - 1), 0) FROM (SELECT count(*) AS c FROM events GROUP BY {chosen})"
+            names = [n for n in names if distinct[n] < rows or n in used]
+        by = ", ".join(map(sql.name, names))
+        when = self.moment("events", times[0]) if times else "0"
+        self.opened.execute(
+            f'CREATE TEMP TABLE repeats AS SELECT * FROM (SELECT " number" AS number, {when} - lag({when}) OVER '
+            f'(PARTITION BY {by} ORDER BY {when}, " number") AS gap FROM events) WHERE gap <= {2 * _AGAIN}'
         )
-        return int(found)
+        soon, later = self._one(
+            f"SELECT count(*) FILTER (gap <= {_AGAIN}), count(*) FILTER (gap > {_AGAIN}) FROM repeats"
+        )
+        self.opened.execute(f"DELETE FROM repeats WHERE gap > {_AGAIN}")
+        # People repeat themselves too, about as often in the next seconds.
+        if times and soon - later < max(_SPREAD * (soon + later) ** 0.5, _WARNED * rows / 2):
+            return 0
+        return int(soon)
+
+    def _effects(self, repeats: int) -> list[str]:
+        """Return by how much events that seem to be others sent again raise each reward."""
+        if not repeats:
+            return []
+        chosen = ", ".join(f"e.{sql.name(name)}" for name in self.columns)
+        parts = []
+        for name, text in self.events.rewards.items():
+            value = sql.name(name)
+            once = (
+                f'SELECT sum({value}) FROM (SELECT CAST(({text}\n) AS DOUBLE) AS {value} FROM (SELECT p.id AS " id", '
+                f'{chosen} FROM pairs p JOIN events e ON p.event = e." number" WHERE {self.inside} AND p.event NOT IN '
+                '(SELECT number FROM repeats)) GROUP BY " id")'
+            )
+            (every,) = self._one(f"SELECT sum({value}) FROM rewards")
+            (unique,) = self._one(once)
+            if every is not None and unique and abs(every - unique) > 1e-9 * abs(unique):
+                parts.append(f"{name} by {in_percent(every / unique - 1)}")
+        return parts
+
+    def _copies(self, rows: int) -> Iterable[Finding | None]:
+        """Yield what is to be said of events that were sent twice; `rows` were there before any was left out."""
+        left = rows - self.removed
+        if self.removed:
+            twice = self.removed >= _LOADED_TWICE * rows and not self.events.unique
+            how = (
+                "repeat another by their key"
+                if self.events.unique
+                else "are exact copies of another event"
+            )
+            text = f"{self.removed:,} of {rows:,} events ({in_percent(self.removed / rows)}) {how} and were left out"
+            yield Finding(
+                "rewards-events-doubled", FAILED if twice else PASSED, text, (self._line,) if twice else (),
+                cause="events that were loaded twice" if twice else "a pipeline that sends again",
+            )  # fmt: skip
+        repeats = self._repeats(left)
+        if not repeats:
+            return
+        raised = self._effects(repeats)
+        how = (
+            f"repeat another within {_AGAIN // 1_000_000} seconds"
+            if self.times
+            else "are exact copies of another event"
+        )
+        effect = f": they raise {', '.join(raised)}" if raised else ", which changes no reward"
+        text = f"{repeats:,} of {rows:,} events ({in_percent(repeats / rows)}) {how}{effect}"
+        twice = repeats >= _LOADED_TWICE * left
+        status = PASSED if not raised else FAILED if twice else WARNED
+        status = PASSED if repeats < _WARNED * left else status
+        cause = (
+            "events that were loaded twice"
+            if twice
+            else "a pipeline that sends again, or a join that multiplies rows"
+        )
+        yield Finding(
+            "rewards-events-doubled",
+            status,
+            text,
+            (self._line,) if status is not PASSED else (),
+            cause=cause,
+        )
+
+    @property
+    def _line(self) -> str:
+        """The line of a job that leaves out copies."""
+        rows = self._one("SELECT count(*) FROM events")[0]
+        (repeats,) = self._one("SELECT count(*) FROM repeats") if self._made("repeats") else (0,)
+        names = [name for name in self.columns if name not in self.times]
+        # An id that copies share is the key; else all that an event says but its time.
+        for name in names:
+            (distinct,) = self._one(f"SELECT count(DISTINCT {sql.name(name)}) FROM events")
+            if abs(distinct - (rows - repeats)) <= _WARNED * rows and name not in {
+                own for _, own in self.events.keys
+            }:
+                names = [name]
+                break
+        else:
+            names = [
+                n
+                for n in names
+                if self._one(f"SELECT count(DISTINCT {sql.name(n)}) FROM events")[0] < rows
+            ]
+        line = f"unique = [{', '.join(json.dumps(name) for name in names)}]"
+        return f"count each once, with {line} in [events] (of cr.Events in Python)"
+
+    def _made(self, table: str) -> bool:
+        return bool(
+            self._one(
+                f"SELECT count(*) FROM duckdb_tables() WHERE table_name = {sql.literal(table)}"
+            )[0]
+        )
 
     def _matched(self, rows: int, joined: int, lost: int, shown: str) -> Iterable[Finding]:
         share = joined / rows

@@ -113,8 +113,8 @@ def native_query(file: DataFile, number: int, columns: Sequence[str] | None = No
     )
 
 
-def _events_table(opened: Any, files: Sequence[DataFile]) -> dict[str, pa.DataType]:
-    """Make a table `events` of all events, numbered, and return its columns."""
+def _events_table(opened: Any, files: Sequence[DataFile], events: Events) -> Join:
+    """Make a table `events` of all events, numbered and without copies, and return what joins it."""
     parts = [native_query(file, number) for number, file in enumerate(files)]
     opened.execute(f"CREATE TEMP VIEW given AS {' UNION ALL BY NAME '.join(parts)}")
     number = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"'
@@ -123,7 +123,9 @@ def _events_table(opened: Any, files: Sequence[DataFile]) -> dict[str, pa.DataTy
     chosen = ", ".join(map(sql.name, columns))
     opened.execute(f'CREATE TEMP TABLE events AS SELECT {chosen}, {number} AS " number" FROM given')
     schema = sql.table(opened, f"SELECT {chosen} FROM events LIMIT 0").schema
-    return dict(zip(schema.names, schema.types, strict=True))
+    join = Join(opened, events, dict(zip(schema.names, schema.types, strict=True)))
+    join.remove_copies()
+    return join
 
 
 def _refuse_lacking(files: Sequence[DataFile], events: Events) -> None:
@@ -154,7 +156,7 @@ def with_events(
     _refuse_lacking(files, events)
     shown_rows = written((piece, "") for piece in _flat(read(), spec, events, item, of_page))
     with connected([*files, *shown_rows]) as opened:
-        join = Join(opened, events, _events_table(opened, files))
+        join = _events_table(opened, files, events)
         paths = ", ".join(sql.literal(os.path.abspath(file.path)) for file in shown_rows)
         keys = ", ".join(event_keys(join, tables.schema(shown_rows[0]), item))
         opened.execute(
