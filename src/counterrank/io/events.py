@@ -196,7 +196,8 @@ class Join:
     @property
     def times(self) -> list[str]:
         """The columns that tell two events of one kind apart: times, to the second or so."""
-        named = [self.events.time] if self.events.time in self.columns else []
+        time = self.events.time
+        named = [time] if time is not None and time in self.columns else []
         stamps = [name for name, kind in self.columns.items() if pa.types.is_timestamp(kind)]
         found = []
         for name in dict.fromkeys([*named, *stamps]):
