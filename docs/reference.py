@@ -13,7 +13,7 @@ from counterrank.cli.calls import TableCommand, help_of
 from counterrank.cli.main import RESEARCH, main
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import Evaluation
-from counterrank.findings import AUDIT, ESTIMATORS_SKIPPED, TITLES, Finding, Keys
+from counterrank.findings import TITLES, Finding
 from counterrank.options import COMMANDS, NESTED, OPTIONS, READING, Group, Kind
 from counterrank.records import Record
 from counterrank.report.loading import KINDS
@@ -246,7 +246,7 @@ class Schema:
         elif issubclass(self.kind, Record):
             body = self.record(self.kind)
         else:
-            body = _object({"audit": _array(self.findings(AUDIT))})
+            body = _object({"audit": _array(self.of(Finding))})
         body["properties"] = {"schema": {"const": self.kind.SCHEMA}, **body["properties"]}
         body["required"] = ["schema", *body["required"]]
         head = {
@@ -261,10 +261,7 @@ class Schema:
         properties, left_out = {}, set()
         for one in fields(kind):
             key = one.metadata.get("key", one.name)
-            rows = one.metadata.get("rows")
-            properties[key] = (
-                self.of(hints[one.name]) if rows is None else _array(self.findings(rows))
-            )
+            properties[key] = self.of(hints[one.name])
             if one.metadata.get("optional"):
                 left_out.add(key)
         # A record that writes itself may leave keys out.
@@ -299,16 +296,6 @@ class Schema:
         plain = {float: ["number", "null"], int: "integer", bool: "boolean", str: "string"}
         return {"type": plain[hint]} if hint in plain else {}
 
-    def findings(self, keys: Keys) -> dict[str, Any]:
-        """Return a finding under the keys of one list."""
-        hints = get_type_hints(Finding)
-        words = {"word": {"enum": ["pass", "warn", "fail"]}, "help": {"type": "string"}}
-        properties = {
-            key: words.get(name) or self.of(hints.get(name, Any))
-            for key, name in keys.names.items()
-        }
-        return _object(properties, set(keys.optional))
-
     def evaluation(self) -> dict[str, Any]:
         """Return the object of an evaluation, whose estimates and lifts stand in two lists."""
         hints = get_type_hints(Evaluation)
@@ -334,8 +321,8 @@ class Schema:
         }
         special = {
             **rows,
-            "audit": _array(self.findings(AUDIT)),
-            "skipped": _array(self.findings(ESTIMATORS_SKIPPED)),
+            "audit": _array(self.of(Finding)),
+            "skipped": _array(self.of(Finding)),
             "metrics": _array(_object(metric)),
         }
         plain = {

@@ -4,12 +4,12 @@ A check is a function `check(subject) -> Iterator[Finding]`. Verdict, decision a
 of findings. `TITLES` names every code; codes are stable, texts are not.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
-from counterrank.records import Json, Record, optional, plain
+from counterrank.records import Json, Record, optional
 
 
 class Outcome(StrEnum):
@@ -55,14 +55,29 @@ SEVERITY = (SKIPPED, PASSED, WARNED, FAILED)
 #: A place in the log: the row, the position, the value seen.
 Example = dict[str, object]
 
+#: What a finding that did not pass does. "refuted": numbers of the log contradict each other or what was
+#: declared; it takes the headline. "question": a pattern that a broken pipeline and a healthy service
+#: share; it keeps the evidence at directional until somebody answers it (`accept`). "note": worth knowing.
+Kind = Literal["refuted", "question", "note"]
+#: What a finding speaks of; it chooses the headline.
+About = Literal[
+    "propensities", "scores", "rewards", "events", "users", "rows", "targets", ""
+]  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Finding(Record):
-    """What one check found, and what would help: each remedy would do by itself.
+    """What a check says, and what would help: each remedy would do by itself.
 
-    >>> found = Finding("units", WARNED, "80 rows", ("more rows",), target="new")
-    >>> found.blamed, found["code"], found.help, str(found)
+    How a report reads a list of findings: those with `explained_by` are folded below the finding of that
+    code, which names them in `explains`. `kind` says what the others do. A question has the line that
+    answers it in `answer`; one that was answered has passed, and `accepted` holds the reason.
+
+    >>> units = Finding("units", WARNED, "80 rows", ("more rows",), target="new")
+    >>> units.blamed, units["code"], units.help, str(units)
     (True, 'units', 'more rows', 'units: 80 rows')
+    >>> units.to_dict()["kind"], Finding.from_dict({"check": "units", "status": "warn", "found": "80 rows"}).text
+    ('note', '80 rows')
     """
 
     code: str
@@ -70,9 +85,11 @@ class Finding(Record):
     text: str
     remedies: tuple[str, ...] = ()
     #: The one target that it concerns; None where it concerns the log.
-    target: str | None = None
-    cause: str = optional(default="")
-    examples: tuple[Example, ...] = optional(default=())
+    target: str | None = optional()
+    cause: str = ""
+    examples: tuple[Example, ...] = ()
+    kind: Kind = "note"
+    about: About = ""
     #: Rows in all that would do, where more rows are a remedy.
     rows: int | None = optional()
     #: An estimate from such a log is worth nothing, whatever else is in order.
@@ -81,6 +98,15 @@ class Finding(Record):
     subject: str = optional(default="")
     #: The condition on rows that leaves out what is wrong.
     where: str = optional(default="")
+    #: The pattern that was seen, as a condition: its rows, positions and size.
+    pattern: str = optional(default="")
+    #: The answer with its `reason`, where a question was answered.
+    accepted: dict[str, str] | None = optional()
+    #: Codes of the findings that it is the cause of; before the findings of a log are put together,
+    #: patterns of codes.
+    explains: tuple[str, ...] = optional(default=())
+    #: The code of the finding that is its cause.
+    explained_by: str = optional(default="")
 
     @property
     def blamed(self) -> bool:
@@ -88,9 +114,16 @@ class Finding(Record):
         return self.status in (WARNED, FAILED)
 
     @property
-    def word(self) -> str:
-        """The status as the verdict's JSON has it."""
-        return self.status.word
+    def stands(self) -> bool:
+        """The check did not pass, and nothing else in the list is the cause."""
+        return self.blamed and not self.explained_by
+
+    @property
+    def answer(self) -> str:
+        """The text for `accept` that answers a question; nothing where nobody is asked."""
+        if self.kind != "question" or not (self.blamed or self.accepted):
+            return ""
+        return f"{self.code} where {self.pattern}" if self.pattern else self.code
 
     @property
     def title(self) -> str:
@@ -123,6 +156,25 @@ class Finding(Record):
     def __str__(self) -> str:
         return f"{self.code}: {self.text}"
 
+    def to_dict(self) -> Json:
+        """Return the JSON form; a question has the text that answers it beside its fields."""
+        answer = self.answer
+        return {**Record.to_dict(self), **({"answer": answer} if answer else {})}
+
+    @classmethod
+    def updated(cls, record: Mapping[str, Any]) -> Json:
+        """Return a finding of an older file under the names of today's fields."""
+        named = {**record}
+        for older, name in _OLDER_NAMES.items():
+            if older in named:
+                named.setdefault(name, named.pop(older))
+        # A text of older files, which had no list of remedies.
+        helping = named.pop("help", "")
+        if helping and not named.get("remedies"):
+            named["remedies"] = [helping]
+        # Skipped estimators had no status.
+        return {"code": "skipped", "status": SKIPPED.value, **named}
+
 
 #: Names that lines of the audit, reasons of a verdict and skipped estimators had, and have in JSON.
 _OLDER_NAMES = {
@@ -136,67 +188,6 @@ _OLDER_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """The keys under which one list of findings stands in JSON; they differ between lists and stay.
-
-    >>> REASONS.write([Finding("units", WARNED, "80 rows", ("more rows",), "new")])[0]["status"]
-    'warn'
-    """
-
-    #: What is written: the key, and the field or property of a finding.
-    names: Mapping[str, str]
-    #: Keys that are left out where they are empty.
-    optional: frozenset[str] = frozenset()
-    status: Outcome = PASSED
-
-    def write(self, findings: Iterable[Finding]) -> list[Json]:
-        """Return a row for each finding."""
-        rows = (
-            {key: plain(getattr(one, name)) for key, name in self.names.items()} for one in findings
-        )
-        return [{k: v for k, v in row.items() if v or k not in self.optional} for row in rows]
-
-    def read(self, rows: Sequence[Any]) -> list[Any]:
-        """Return the rows under the names of the fields."""
-        return [self._field_names(row) if isinstance(row, Mapping) else row for row in rows]
-
-    def _field_names(self, row: Mapping[str, Any]) -> Json:
-        named = {name: row[key] for key, name in self.names.items() if key in row}
-        named.setdefault("code", "")
-        status = named.pop("word", None) or named.get("status") or self.status.value
-        # A text of older files, which had no list of remedies.
-        helping = named.pop("help", "")
-        remedies = named.get("remedies") or ([helping] if helping else [])
-        return {**named, "status": status, "remedies": remedies}
-
-
-#: The reasons of a verdict.
-REASONS = Keys(
-    {"target": "target", "check": "code", "status": "word", "reason": "text", "help": "help",
-     "rows": "rows", "ways": "remedies", "where": "where"},
-    frozenset({"ways", "where"}),
-)  # fmt: skip
-#: The lines of an audit.
-AUDIT = Keys(
-    {"check": "code", "status": "status", "found": "text", "examples": "examples", "cause": "cause",
-     "remedy": "help", "where": "where"},
-    frozenset({"where"}),
-)  # fmt: skip
-#: The reasons of a decision.
-DECISION = Keys({"target": "target", "code": "code", "reason": "text", "status": "status"})
-#: Estimators that were not run.
-ESTIMATORS_SKIPPED = Keys(
-    {"target": "target", "estimator": "subject", "reason": "text"}, status=SKIPPED
-)
-#: The notes of an A/B test.
-NOTES = Keys(
-    {"code": "code", "text": "text", "status": "status", "remedy": "help", "cause": "cause",
-     "fatal": "fatal"},
-    frozenset({"remedy", "cause", "fatal"}),
-)  # fmt: skip
-
-
 def worst(statuses: Iterable[Outcome]) -> Outcome:
     """Return the gravest of several outcomes; passed where there is none.
 
@@ -206,6 +197,16 @@ def worst(statuses: Iterable[Outcome]) -> Outcome:
     return max(statuses, key=SEVERITY.index, default=PASSED)
 
 
+#: The headline where something that a finding speaks of is refuted.
+WRONG: dict[str, str] = {
+    "propensities": "The propensities look wrong",
+    "scores": "The logger's scores look wrong",
+    "rewards": "The rewards look wrong",
+    "events": "The events look wrong",
+    "users": "The users look wrong",
+    "targets": "The target looks wrong",
+    "rows": "The log looks wrong",
+}
 #: What each code is called. Codes of the audit come first, then those of the verdict, of the decision
 #: and of A/B tests.
 TITLES: dict[str, str] = {

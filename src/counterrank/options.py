@@ -46,6 +46,8 @@ class Kind(Enum):
     TABLES = "a path, or tables with `path`"
     #: On the command line separated by commas, ROLE=NAME.
     COLUMNS = "a table of roles and columns"
+    #: On the command line the option is repeated; a table has `code`, `where` and `reason`.
+    ANSWERS = "a text, a table with `code`, or a list of these"
     #: On the command line repeated, NAME=TEXT.
     PAIRS = "a table of names and texts"
     #: The same; a text is a column or a metric.
@@ -232,6 +234,12 @@ _TABLE = (
         metavar="[ROWS]",
         least=1,
         bare=10_000,
+    ),
+    Option(
+        "accept",
+        "Answer to a question of the audit, as the question gives it; repeatable.",
+        Kind.ANSWERS,
+        metavar="'CODE [where CONDITION]'",
     ),
     Option(
         "audit",
@@ -557,16 +565,17 @@ COMMANDS: Final = {
     "evaluate": Command(
         "targets estimators rewards guardrails baseline segments level "
         "columns logger policies where config json html require",
-        "position_weights primary independent_rows target_is_fresh target_trained_until time "
+        "position_weights primary independent_rows target_is_fresh target_trained_until time accept "
         "position_curve behavior_candidates behavior_mse estimate_propensity seed "
         "context propensity_kind unit weight items missing_reward format query connection engine quiet verbose "
         "events join event within event_time scores scores_join",
         "sequential practical target_lists audit weights_out reward_name ranking_name",
     ),
     "check": Command(
-        "targets segments time columns context unit propensity_kind logger policies where format "
-        "config json all scores",
-        keys="quiet rewards",
+        "targets segments time accept columns context unit propensity_kind logger policies where "
+        "config json all",
+        "format scores",
+        "quiet rewards",
         words={
             "targets": "Target policy to check too; repeatable.",
             "segments": "Also check the mean weight in the groups of this column; repeatable.",

@@ -75,7 +75,7 @@ class Record:
     def to_dict(self) -> Json:
         """Return the JSON form: plain types only, NaN and infinities as null."""
         return {
-            _key(one): _written(one, value)
+            _key(one): plain(value)
             for one in fields(self)
             if not _left_out(one, value := getattr(self, one.name))
         }
@@ -95,6 +95,11 @@ class Record:
     def flaw(self) -> tuple[str, str] | None:
         """Return a field that does not fit the others, and what it is not; None where all fit."""
         return None
+
+    @classmethod
+    def updated(cls, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a JSON object that an older version wrote under the names of today's fields."""
+        return record
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of the fields."""
@@ -213,9 +218,15 @@ class Result:
         return printed(self)
 
     @classmethod
+    def schemas(cls) -> tuple[str, ...]:
+        """Return the schema that is written, and those of older versions, which can be read as well."""
+        name, _, version = cls.SCHEMA.rpartition("/")
+        return tuple(f"{name}/{number}" for number in range(int(version), 0, -1))
+
+    @classmethod
     def check_schema(cls, found: Mapping[str, Any]) -> None:
-        """Raise a ConfigError where a JSON object is no result of this kind."""
-        if found.get("schema") != cls.SCHEMA:
+        """Raise a ConfigError where a JSON object is no result of this kind, also not of an older version."""
+        if found.get("schema") not in cls.schemas():
             raise ConfigError(
                 f"a result of the schema '{cls.SCHEMA}' is expected here, not {found.get('schema')!r}"
             )
@@ -283,12 +294,6 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _written(one: Field[Any], value: Any) -> Any:
-    """Return a field as JSON has it; a list of findings has the keys of its place."""
-    rows = one.metadata.get("rows")
-    return plain(value) if rows is None else rows.write(value)
-
-
 def _left_out(one: Field[Any], value: Any) -> bool:
     return bool(one.metadata.get("optional")) and not value and not isinstance(value, float)
 
@@ -307,13 +312,12 @@ def _record(kind: Any, found: Any, where: str) -> Any:
     """Return a record of this kind; a key that is missing or null takes the field's default."""
     if not isinstance(found, Mapping):
         raise _damaged(where, "an object")
+    found = kind.updated(found)
     hints: Json = _hints(kind)
     read: Json = {}
     for one in fields(kind):
         key, hint = _key(one), hints[one.name]
         place, given = f"{where}.{key}".lstrip("."), found.get(key)
-        if (rows := one.metadata.get("rows")) and isinstance(given, list):
-            given = rows.read(given)
         needed = one.default is MISSING and one.default_factory is MISSING
         # A number that is written as null is not known; one that is not written has its default.
         unknown = hint in (float, object, Any) and (needed or key in found)

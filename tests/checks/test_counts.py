@@ -113,7 +113,7 @@ def test_rankings_of_equal_and_of_falling_numbers_are_told_apart() -> None:
 def test_a_finding_on_some_of_the_rows_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "STRETCH_ROWS", 100)
     most = {GROUP_WEIGHTS: 2000, REWARDS: 1000}
-    checks = [replace(check, most=most.get(check, check.most)) for check in CHECKS]
+    checks = [replace(check, max_rows=most.get(check, check.max_rows)) for check in CHECKS]
     rng, n = np.random.default_rng(0), 3000
     log = cr.RankingLog(
         action=rng.integers(0, 2, (n, 1)),
@@ -129,7 +129,7 @@ def test_a_finding_on_some_of_the_rows_says_so(monkeypatch: pytest.MonkeyPatch) 
     # What a verdict cannot do without has seen every row.
     assert not found["mean-weight"].endswith("rankings)")
     assert not found["exploration"].endswith("rankings)")
-    everything = {check.name for check in CHECKS if check.most is None}
+    everything = {check.code for check in CHECKS if check.max_rows is None}
     assert everything >= {"mean-weight", "propensity-kind", "exploration", "repeated-items"}
 
 
@@ -147,7 +147,7 @@ def test_stretches_are_spread_over_the_log_and_weights_follow_them() -> None:
     long = subject.stretch(log, 12_000)
     assert long is not None and long.n == 3 * base.STRETCH_ROWS
     assert subject.stretch(log, None) is log and subject.stretch(log, n) is log
-    total = families(GROUP_WEIGHTS.partial(long, subject).parts)["new", BLOCK][1].sum(axis=0)
+    total = families(GROUP_WEIGHTS.count(long, subject).parts)["new", BLOCK][1].sum(axis=0)
     w = log.targets["new"].values[: long.n, 0] / 0.5
     np.testing.assert_allclose(total[:, 0], [long.n, w.sum(), (w**2).sum(), (w**3).sum()])
 
@@ -167,7 +167,7 @@ def test_lent_ratios_are_of_the_whole_batch_only() -> None:
     lent = replace(plain, lent={"new": View(log, "new")})
     for part in (log, log.take(slice(0, 20))):
         mine, theirs = (
-            families(GROUP_WEIGHTS.partial(part, subject).parts)["new", BLOCK][1]
+            families(GROUP_WEIGHTS.count(part, subject).parts)["new", BLOCK][1]
             for subject in (plain, lent)
         )
         np.testing.assert_allclose(mine, theirs, rtol=1e-12)
@@ -181,7 +181,7 @@ def test_lent_sums_of_weights_are_those_of_the_weights_themselves(lengths: list[
     view.standard({"position": False})
     plain = Subject(log, targets=("new",))
     lent = replace(plain, lent={"new": view})
-    mine, theirs = (WEIGHTS.partial(log, subject).parts["new",] for subject in (plain, lent))
+    mine, theirs = (WEIGHTS.count(log, subject).parts["new",] for subject in (plain, lent))
     # Cubes are summed of weights that no pass lends.
     np.testing.assert_allclose(mine[:3], theirs, rtol=1e-12)
 
@@ -201,8 +201,8 @@ def test_a_repeat_anywhere_in_the_log_is_found_and_the_first_ends_the_search() -
     check = REPLACEMENT
 
     def found(log: cr.RankingLog) -> tuple[int, int, str]:
-        tally = check.partial(log, Subject(log))
-        outcome = check.finish(tally, Subject(log))[0]
+        tally = check.count(log, Subject(log))
+        outcome = check.judge(tally, Subject(log))[0]
         return tally.count("repeats"), tally.count("n"), outcome.found
 
     action = many(n).action.copy()
@@ -225,8 +225,8 @@ def test_numbers_that_fall_in_all_but_the_last_ranking_are_no_products() -> None
     check = MEANING
 
     def found(log: cr.RankingLog) -> tuple[int, str]:
-        tally = check.partial(log, Subject(log))
-        return tally.count("full"), str(check.finish(tally, Subject(log))[0].status)
+        tally = check.count(log, Subject(log))
+        return tally.count("full"), str(check.judge(tally, Subject(log))[0].status)
 
     assert found(many(n)) == (n, "warned")
     numbers = np.asarray(many(n).propensity.values).copy()  # type: ignore[union-attr]

@@ -158,8 +158,8 @@ def test_batches_of_any_size_count_the_same():
     subject = Subject(log.take(slice(0, 1000)), n=log.n)
     pairs = []
     for check in (ITEM_RATES, REWARD_RATES):
-        whole = check.partial(log, subject)
-        pieces = [check.partial(part, subject) for part in log.chunks(700)]
+        whole = check.count(log, subject)
+        pieces = [check.count(part, subject) for part in log.chunks(700)]
         joined = sum(pieces[1:], pieces[0])
         pairs += [(whole.sums, joined.sums), (whole.parts, joined.parts)]
     for one, other in pairs:

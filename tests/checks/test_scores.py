@@ -118,10 +118,10 @@ def test_counts_do_not_depend_on_batches_and_no_candidates_are_no_finding():
     log = log_of(*world(said="plackett-luce:temperature=0.7"))
     check, subject = SCORES, Subject(log, n=N)
     parts = [
-        check.partial(log.take(slice(first, first + 700)), subject) for first in range(0, N, 700)
+        check.count(log.take(slice(first, first + 700)), subject) for first in range(0, N, 700)
     ]
-    assert findings(log) == check.finish(sum(parts[1:], parts[0]), subject)
+    assert findings(log) == check.findings(sum(parts[1:], parts[0]), subject)
     sparse = Subject(log, n=10 * FITTED_ROWS)
-    assert check.partial(log, sparse).count("fitted") == N // 10
+    assert check.count(log, sparse).count("fitted") == N // 10
     bare = cr.RankingLog(action=[[0], [1]], reward=[[1], [0]], propensity=[[0.5], [0.5]])
     assert findings(bare) == []

@@ -60,7 +60,7 @@ def test_evaluate_writes_the_contract_json(counterrank, simulated: Path, tmp_pat
     )
     assert result.code == 0, result.err
     found = json.loads((tmp_path / "r.json").read_text())
-    assert found["schema"] == "counterrank/evaluation/1"
+    assert found["schema"] == "counterrank/evaluation/2"
     assert (
         found["log"]["n"] == 3000
         and found["log"]["K"] == 4
@@ -270,9 +270,9 @@ def test_json_on_stdout_is_json_and_nothing_else(counterrank, simulated, tmp_pat
         "evaluate", simulated, "--target", "new", "--estimators", "iips", "--json", "-"
     )
     assert result.code == 0, result.err
-    assert json.loads(result.out)["schema"] == "counterrank/evaluation/1"
+    assert json.loads(result.out)["schema"] == "counterrank/evaluation/2"
     audit = counterrank("check", simulated, "--json", "-")
-    assert json.loads(audit.out)["schema"] == "counterrank/audit/1"
+    assert json.loads(audit.out)["schema"] == "counterrank/audit/2"
     assert not list(tmp_path.iterdir())
 
 

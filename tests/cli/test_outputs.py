@@ -99,7 +99,7 @@ def test_devices_and_links_are_written_to_and_not_replaced(tmp_path):
 
 def test_results_can_go_to_standard_output(command, log_file):
     done = command("evaluate", log_file, *FAST, "--quiet", "--json", "/dev/stdout")
-    assert done.returncode == 0 and json.loads(done.stdout)["schema"] == "counterrank/evaluation/1"
+    assert done.returncode == 0 and json.loads(done.stdout)["schema"] == "counterrank/evaluation/2"
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.3, 0.9])

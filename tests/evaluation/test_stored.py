@@ -30,7 +30,7 @@ def test_a_level_that_was_not_written_is_refused(result):
 
 
 def test_other_files_and_damaged_ones_are_refused(result):
-    with pytest.raises(ConfigError, match="evaluation/1. is expected here, not .other/1."):
+    with pytest.raises(ConfigError, match="evaluation/2. is expected here, not .other/1."):
         cr.Evaluation.from_dict({"schema": "other/1"})
     for name in ("estimates", "lift", "log", "verdict"):
         damaged = {key: value for key, value in result.to_dict().items() if key != name}

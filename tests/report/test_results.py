@@ -157,4 +157,4 @@ def test_the_command(results, tmp_path):
     assert told.exit_code == 0 and len(told.output.strip().splitlines()) <= 10
     assert "b" in told.output and "It does not say" in told.output
     told = CliRunner().invoke(main, ["explain", "--repro", str(tmp_path / "r.json")])
-    assert json.loads(told.output)["schema"] == "counterrank/evaluation/1"
+    assert json.loads(told.output)["schema"] == "counterrank/evaluation/2"

@@ -1,5 +1,6 @@
 """What is wrong with a log: every check, its finding, the likely cause and the remedy."""
 
+from counterrank.checks.answers import Accept, Answer, answers_of, concluded
 from counterrank.checks.auditor import (
     CHECKS,
     OF_REWARDS,
@@ -21,16 +22,20 @@ __all__ = [
     "OF_REWARDS",
     "REWARD_FINDINGS",
     "VITAL",
+    "Accept",
+    "Answer",
     "Audit",
     "Auditor",
     "Check",
     "Coverage",
     "Finding",
     "Tallies",
+    "answers_of",
     "audit",
     "audit_file",
     "audit_log",
     "auditor_of",
+    "concluded",
     "context_cuts",
     "scored_rows",
 ]

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.blas import single_blas_thread
 from counterrank.checks import copies, items, propensities, rewards, rows, scores, weights
-from counterrank.checks.base import Audit, Check, Subject, Tallies, Tally
+from counterrank.checks.answers import Accept, answers_of, concluded
+from counterrank.checks.base import Audit, Check, Subject, Tallies, Tally, kind_of
 from counterrank.data.columns import column_of, segmentation
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source
@@ -22,7 +23,7 @@ from counterrank.errors import (
     PropensityError,
 )
 from counterrank.estimators import View
-from counterrank.findings import FAILED, PASSED, SKIPPED, Finding
+from counterrank.findings import FAILED, SKIPPED, About, Finding
 from counterrank.io import (
     LogLike,
     OpenOptions,
@@ -35,6 +36,17 @@ OF_REWARDS: tuple[Check, ...] = (
     items.ITEM_RATES,
     items.AMOUNTS,
     rewards.OTHER_PAGE,
+)
+#: Checks of weights, and of the numbers of the logger and of targets.
+OF_WEIGHTS: tuple[Check, ...] = (weights.WEIGHTS, weights.GROUP_WEIGHTS, weights.LIFT_BY_HALVES)
+OF_NUMBERS: tuple[Check, ...] = (
+    propensities.EXPLORATION,
+    propensities.MEANING,
+    propensities.REPLACEMENT,
+    propensities.ROUNDING,
+    propensities.TARGETS,
+    propensities.DISTRIBUTIONS,
+    propensities.CALIBRATION,
 )
 REWARD_FINDINGS = (*rewards.FINDINGS, *items.FINDINGS)
 #: Checks on which a verdict rests.
@@ -89,14 +101,14 @@ class Auditor:
             # Rows kept with one probability look like the whole log, whatever the others depended on.
             batch, pages = batch.evenly_kept(), None
         subject = replace(self.subject, lent=lent or {}, pages=pages, seen={})
-        parts = {most: subject.stretch(batch, most) for most in {c.most for c in self.checks}}
+        parts = {most: subject.stretch(batch, most) for most in {c.max_rows for c in self.checks}}
         looked = [
-            parts[check.most] if check.needs in subject.has else None for check in self.checks
+            parts[check.max_rows] if check.needs in subject.has else None for check in self.checks
         ]
         # Weights whose squares are no numbers any more are a finding, not a warning.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             tallies = tuple(
-                Tally() if part is None else check.partial(part, subject)
+                Tally() if part is None else check.count(part, subject)
                 for check, part in zip(self.checks, looked, strict=True)
             )
         return Tallies(tallies, tuple(0 if part is None else part.n for part in looked))
@@ -104,15 +116,12 @@ class Auditor:
     def finish(self, total: Tallies) -> list[Finding]:
         """Return the findings of every check, in a fixed order."""
         n, events = max(total.rows, default=0), self.subject.first.events
-        findings = [] if events is None else [*events.findings]
-        findings += [finding for joined in self.subject.first.scores for finding in joined.findings]
+        told: list[tuple[About, Finding]] = []
+        told += [("events", one) for one in (() if events is None else events.findings)]
+        told += [("scores", one) for joined in self.subject.first.scores for one in joined.findings]
+        findings = [replace(one, about=about, kind=kind_of(one.status)) for about, one in told]
         for check, tally, looked in zip(self.checks, total.parts, total.rows, strict=True):
-            if check.needs in self.subject.has:
-                found = check.finish(tally, self.subject)
-            else:
-                # Where nothing stands in `otherwise`, people need not be told.
-                found = check.skipped(check.otherwise) if check.otherwise else []
-            for one in found:
+            for one in check.findings(tally, self.subject):
                 # How many rankings it rests on, where these were not all.
                 partly = looked != n and one.status is not SKIPPED
                 text = f"{one.text} (in {looked:,} of {n:,} rankings)" if partly else one.text
@@ -142,10 +151,10 @@ def auditor_of(
     cuts = [segmentation(first, name) for name in names]
     context = weights.context_cuts(sample) if like is None else like.subject.cuts
     subject = Subject(first, chosen, cuts, when, source.n, context)
-    unwanted = set[str]() if weighed else {"weights"}
+    unwanted: tuple[Check, ...] = () if weighed else OF_WEIGHTS
     if subject.without_propensities:
-        unwanted = {"propensities", "weights"}
-    return Auditor(subject, tuple(check for check in checks if check.about not in unwanted))
+        unwanted = (*OF_WEIGHTS, *OF_NUMBERS)
+    return Auditor(subject, tuple(check for check in checks if check not in unwanted))
 
 
 def audit(
@@ -181,6 +190,7 @@ def audit_log(
     *,
     segments: Sequence[str] | str | None = None,
     time: str | None = None,
+    accept: Accept = (),
     **reading: Unpack[OpenOptions],
 ) -> Audit:
     """Return the findings about a log; targets may be left out.
@@ -196,6 +206,9 @@ def audit_log(
         A column or several whose groups are compared.
     time
         The column with the time of each ranking.
+    accept
+        Answers to questions of the audit: texts 'CODE where CONDITION', as each question has it in
+        `answer`, or mappings with `code`, `where` and `reason`.
     **reading
         What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
         `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
@@ -223,7 +236,7 @@ def audit_log(
     with opened(log, targets or None, segments=carried, needs_targets=False, **reading) as (
         source, names,
     ):  # fmt: skip
-        return Audit(audit(source, names, segments=named, time=time))
+        return Audit(concluded(audit(source, names, segments=named, time=time), answers_of(accept)))
 
 
 def audit_file(
@@ -232,6 +245,7 @@ def audit_file(
     *,
     segments: Sequence[str] | str | None = None,
     time: str | None = None,
+    accept: Accept = (),
     **reading: Unpack[OpenOptions],
 ) -> Audit:
     """Return the findings about a file, also about one that cannot be read as a log.
@@ -248,6 +262,8 @@ def audit_file(
         A column or several whose groups are compared.
     time
         The column with the time of each ranking.
+    accept
+        Answers to questions of the audit, as in `audit_log`.
     **reading
         Options of the reader, as in `counterrank.io.ReadOptions`.
 
@@ -268,10 +284,12 @@ def audit_file(
     """
     reading = {"require_propensity": False, **reading}
     try:
-        found = audit_log(path, tuple(targets), segments=segments, time=time, **reading)
+        return audit_log(
+            path, tuple(targets), segments=segments, time=time, accept=accept, **reading
+        )
     except (LogError, PolicyError, PropensityError) as problem:
         if not isinstance(path, (str, os.PathLike)):
             raise
         remedy = problem.remedy or "correct the file"
-        return Audit([Finding("readable", FAILED, problem.said, (remedy,))])
-    return Audit([Finding("readable", PASSED, "the log can be read"), *found])
+        unread = Finding("readable", FAILED, problem.said, (remedy,), kind="refuted", about="rows")
+        return Audit([unread])

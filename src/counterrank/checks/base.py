@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -13,13 +13,14 @@ from counterrank.data.log import Propensity, RankingLog
 from counterrank.estimators import View
 from counterrank.estimators.weights.ratios import Ratios, ratios_of
 from counterrank.findings import (
-    AUDIT,
     FAILED,
     PASSED,
     SKIPPED,
     WARNED,
+    About,
     Example,
     Finding,
+    Kind,
     Outcome,
 )
 from counterrank.kernels.jit import jit
@@ -312,6 +313,13 @@ def whole(values: Floats) -> Bools:
     return found
 
 
+def kind_of(status: Outcome, kind: Kind = "refuted") -> Kind:
+    """Return what a finding of this status does, of a check that does no more than `kind`."""
+    if status is FAILED:
+        return "refuted"
+    return "question" if status is WARNED and kind != "note" else "note"
+
+
 def finding(
     code: str, status: Outcome, text: str, cause: str = "", remedy: str = "", **more: Any
 ) -> Finding:
@@ -361,24 +369,44 @@ class Tallies(Summed):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Check:
-    """One check: counts that add, and what they mean."""
+    """One check: counts that add over batches, and what they mean."""
 
-    name: str
+    code: str
+    #: What it speaks of; this chooses the headline.
+    about: About
+    #: The part of a log (in `Subject.has`) without which there is nothing to look at; "" for none.
+    needs: str
     #: The counts of a batch.
-    partial: Callable[[RankingLog, Subject], Tally]
+    count: Callable[[RankingLog, Subject], Tally]
     #: What the counts of the whole log mean.
-    finish: Callable[[Tally, Subject], list[Finding]]
+    judge: Callable[[Tally, Subject], list[Finding]]
+    #: The most that a finding does: "refuted" may fail; a warning is a question then, and of a "note" a note.
+    kind: Kind = "refuted"
+    #: Patterns of the codes that it is the cause of; a finding may name others.
+    explains: tuple[str, ...] = ()
     #: Rows of the log that are looked at; None for all of them.
-    most: int | None = None
-    #: The part of a log (in `Subject.has`) without which there is nothing to look at, and what is said then.
-    needs: str = ""
-    otherwise: str = ""
-    #: What it speaks of: the "log", its "propensities" or "weights".
-    about: str = "log"
+    max_rows: int | None = None
+    #: What is said where the log lacks what is needed; nothing where people need not be told.
+    skip_reason: str = ""
+
+    def findings(self, tally: Tally, subject: Subject) -> list[Finding]:
+        """Return what the counts mean, each finding with its kind and what it is about."""
+        if self.needs not in subject.has:
+            return self.skipped(self.skip_reason) if self.skip_reason else []
+        return [self.classified(finding) for finding in self.judge(tally, subject)]
+
+    def classified(self, finding: Finding) -> Finding:
+        """Return a finding with its kind and what it is about."""
+        return replace(
+            finding,
+            kind=kind_of(finding.status, self.kind),
+            about=finding.about or self.about,
+            explains=finding.explains or self.explains,
+        )
 
     def finds(self, status: Outcome, text: str, *advice: str, **more: Any) -> list[Finding]:
         """Return the one finding of this check; `advice` are the cause and the remedy."""
-        return [finding(self.name, status, text, *advice, **more)]
+        return [finding(self.code, status, text, *advice, **more)]
 
     def passed(self, text: str) -> list[Finding]:
         """Return that nothing is wrong."""
@@ -442,13 +470,15 @@ def listed(items: Sequence[Any], most: int = 5) -> str:
 class Audit(tuple[Finding, ...], Result):
     """What the checks of a log found: a `Finding` for each.
 
+    What another finding explains stands in the list and under neither `failed` nor `warned`.
+
     >>> audit = Audit([Finding("units", PASSED, "900 users"), Finding("drift", WARNED, "day 3 differs")])
     >>> audit, audit.warned[0].text, audit[0]["status"]
     (Audit(warned=['drift'], passed=1), 'day 3 differs', <Outcome.PASSED: 'passed'>)
     """
 
     __slots__ = ()
-    SCHEMA, NAME, ROWS = "counterrank/audit/1", "audit", "audit"
+    SCHEMA, NAME, ROWS = "counterrank/audit/2", "audit", "audit"
     REPORT = "counterrank.report.health"
 
     @property
@@ -471,20 +501,20 @@ class Audit(tuple[Finding, ...], Result):
         """The checks that this log gives no occasion for."""
         return self._with(SKIPPED)
 
-    def rows(self) -> list[Json]:
-        """Return the findings as JSON has them."""
-        return AUDIT.write(self)
+    @property
+    def questions(self) -> Self:
+        """The patterns that a broken pipeline and a healthy service share, and that nobody answered."""
+        return type(self)(one for one in self if one.stands and one.kind == "question")
 
     def to_dict(self) -> Json:
         """Return the JSON form."""
-        return {"schema": self.SCHEMA, "audit": self.rows()}
+        return {"schema": self.SCHEMA, "audit": [one.to_dict() for one in self]}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         """Return the audit that `to_dict` wrote."""
         cls.check_schema(found)
-        rows = value_of(tuple[Json, ...], found.get("audit"), "audit")
-        return cls(value_of(tuple[Finding, ...], AUDIT.read(rows), "audit"))
+        return cls(value_of(tuple[Finding, ...], found.get("audit"), "audit"))
 
     def __repr__(self) -> str:
         """Return the names of what failed and warned, and how many passed."""
@@ -500,4 +530,4 @@ class Audit(tuple[Finding, ...], Result):
         return fragment(self.document(VERBOSE))
 
     def _with(self, status: Outcome) -> Self:
-        return type(self)(one for one in self if one.status == status)
+        return type(self)(one for one in self if one.status is status and not one.explained_by)

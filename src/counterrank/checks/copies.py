@@ -222,7 +222,14 @@ def _same_ids(tally: Tally) -> list[Finding]:
 
 
 #: Rankings that occur twice: with the same ids, or with new ones.
-DUPLICATES = Check("duplicates", _count_duplicates, _judge_duplicates)
+DUPLICATES = Check(
+    "duplicates",
+    "rows",
+    "",
+    _count_duplicates,
+    _judge_duplicates,
+    explains=("robots", "units", "user-column", "rewards-by-visit", "mean-weight-by-*"),
+)
 
 
 def _identity(batch: RankingLog, time: str | None) -> list[Floats]:

@@ -91,7 +91,15 @@ def _judge_item_rates(tally: Tally, subject: Subject) -> list[Finding]:
 #:
 #: Expected rewards are those of the position and, where the logger ranks by scores, of its score: a
 #: logger that knows what is liked explains most of how items differ.
-ITEM_RATES = Check(KIND, _count_item_rates, _judge_item_rates, most=SAMPLED_ROWS)
+ITEM_RATES = Check(
+    KIND,
+    "rewards",
+    "",
+    _count_item_rates,
+    _judge_item_rates,
+    explains=("rewards-by-category", "rewards-by-popularity"),
+    max_rows=SAMPLED_ROWS,
+)
 
 
 def one_per_page(tally: Tally, subject: Subject) -> bool:
@@ -292,7 +300,15 @@ def _judge_amounts(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Amounts have no mass at their maximum and come in one unit.
-AMOUNTS = Check(CAPPED, _count_amounts, _judge_amounts, most=SAMPLED_ROWS)
+AMOUNTS = Check(
+    CAPPED,
+    "rewards",
+    "",
+    _count_amounts,
+    _judge_amounts,
+    explains=("rewards", "rewards-capped", "rewards-by-magnitude", "drift"),
+    max_rows=SAMPLED_ROWS,
+)
 
 
 def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:

@@ -96,7 +96,13 @@ f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0
 
 #: Targets give the logged items a chance, and are not the logger.
 TARGETS = Check(
-    "target-differs", _count_targets, _judge_targets, most=SAMPLED_ROWS, about="propensities"
+    "target-differs",
+    "targets",
+    "",
+    _count_targets,
+    _judge_targets,
+    kind="note",
+    max_rows=SAMPLED_ROWS,
 )
 
 
@@ -140,12 +146,12 @@ def _judge_rounding(tally: Tally, subject: Subject) -> list[Finding]:
 #: Numbers rounded to few decimals: small probabilities lose their digits.
 ROUNDING = Check(
     "rounding",
+    "propensities",
+    "numbers",
     _count_rounding,
     _judge_rounding,
-    SAMPLED_ROWS,
-    "numbers",
-    _WHOLE,
-    about="propensities",
+    max_rows=SAMPLED_ROWS,
+    skip_reason=_WHOLE,
 )
 
 
@@ -187,11 +193,13 @@ def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
 #: A deterministic logger: the log has no evidence on other choices.
 EXPLORATION = Check(
     "exploration",
+    "propensities",
+    "numbers",
     _count_exploration,
     _judge_exploration,
-    needs="numbers",
-    otherwise=_WHOLE,
-    about="propensities",
+    kind="note",
+    explains=("mean-weight*", "calibration", "propensity-*", "candidates"),
+    skip_reason=_WHOLE,
 )
 
 
@@ -296,7 +304,21 @@ def _judge_meaning(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: One number repeated at every position is a joint; numbers that only fall are cumulative products.
-MEANING = Check("propensity-kind", _count_meaning, _judge_meaning, about="propensities")
+MEANING = Check(
+    "propensity-kind",
+    "propensities",
+    "",
+    _count_meaning,
+    _judge_meaning,
+    explains=(
+        "mean-weight*",
+        "inverse-propensity",
+        "repeated-items",
+        "propensity-vs-*",
+        "rounding",
+        "lift-by-halves",
+    ),
+)
 
 
 def shown(batch: RankingLog, name: str) -> Floats | None:
@@ -409,8 +431,9 @@ _DISTRIBUTION = {
 }
 #: Shown items are among those the distributions know and give a chance, and have the logged one.
 DISTRIBUTIONS = Check(
-    "candidates", _count_distributions, _judge_distributions, SAMPLED_ROWS, "distributions",
-    "the log has no distribution of a policy ('propensity_dist')", "propensities",
+    "candidates", "propensities", "distributions", _count_distributions, _judge_distributions,
+    explains=("calibration", "mean-weight*", "inverse-propensity", "lift-by-halves"), max_rows=SAMPLED_ROWS,
+    skip_reason="the log has no distribution of a policy ('propensity_dist')",
 )  # fmt: skip
 
 
@@ -439,7 +462,7 @@ def _judge_calibration(tally: Tally, subject: Subject) -> list[Finding]:
     from scipy import special
 
     if not tally.sums:
-        return CALIBRATION.skipped(CALIBRATION.otherwise)
+        return CALIBRATION.skipped(CALIBRATION.skip_reason)
     expected, spread, seen = (tally.sums[key] for key in ("expected", "spread", "seen"))
     # Below, counts are too skewed for z.
     tested = (spread > 5) & (expected > 5)
@@ -471,12 +494,13 @@ def _judge_calibration(tally: Tally, subject: Subject) -> list[Finding]:
 #: Items are shown as often as the logger's distribution says.
 CALIBRATION = Check(
     "calibration",
+    "propensities",
+    "distributions",
     _count_calibration,
     _judge_calibration,
-    SAMPLED_ROWS,
-    "distributions",
-    "the log has no usable distribution of the logging policy",
-    about="propensities",
+    explains=("mean-weight*", "inverse-propensity", "lift-by-halves"),
+    max_rows=SAMPLED_ROWS,
+    skip_reason="the log has no usable distribution of the logging policy",
 )
 
 
@@ -528,4 +552,11 @@ def _judge_replacement(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Independent positions repeat items now and then; a ranking without repeats is drawn without replacement.
-REPLACEMENT = Check("repeated-items", _count_replacement, _judge_replacement, about="propensities")
+REPLACEMENT = Check(
+    "repeated-items",
+    "propensities",
+    "",
+    _count_replacement,
+    _judge_replacement,
+    explains=("mean-weight*", "inverse-propensity", "lift-by-halves"),
+)

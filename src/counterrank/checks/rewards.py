@@ -140,8 +140,20 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
     return found or REWARD_RATES.passed("no group of rows, position or day lost its rewards")
 
 
+#: What rewards that a part of the rows lost, or has too many of, bring about.
+LOST_ELSEWHERE = (
+    "rewards-by-level*", "rewards-by-day", "rewards-by-stretch", "rewards-by-page", "drift", "lift-by-halves",
+)  # fmt: skip
 #: Rewards are not lost in one group, on one day, or in one group from a day on.
-REWARD_RATES = Check(LEVEL, _count_reward_rates, _judge_reward_rates, most=SAMPLED_ROWS)
+REWARD_RATES = Check(
+    LEVEL,
+    "rewards",
+    "",
+    _count_reward_rates,
+    _judge_reward_rates,
+    explains=LOST_ELSEWHERE,
+    max_rows=SAMPLED_ROWS,
+)
 
 
 def _columns(parts: Mapping[GroupKey, Floats]) -> tuple[list[str], Columns]:
@@ -563,7 +575,20 @@ _MISPLACED = (
 #: rate of its position, is regressed on the effect of its own item, on that of the item at the same
 #: position of the other page, and on the mean effect of that page's other positions, which
 #: stands for what visitors have in common with all their pages.
-OTHER_PAGE = Check(PAGE, _count_other_page, _judge_other_page, most=SAMPLED_ROWS // 2)
+OTHER_PAGE = Check(
+    PAGE,
+    "rewards",
+    "",
+    _count_other_page,
+    _judge_other_page,
+    explains=(
+        "rewards-by-neighbour",
+        "rewards-by-stretch",
+        "rewards-by-popularity",
+        "rewards-by-page",
+    ),
+    max_rows=SAMPLED_ROWS // 2,
+)
 
 
 def _explanations(tally: Tally) -> Iterator[bool]:

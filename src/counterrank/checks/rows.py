@@ -109,7 +109,7 @@ def _judge_drift(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: What the logger earned, day by day.
-DRIFT = Check("drift", _count_drift, _judge_drift, most=SAMPLED_ROWS)
+DRIFT = Check("drift", "rewards", "", _count_drift, _judge_drift, "note", max_rows=SAMPLED_ROWS)
 
 
 #: Hashes of the lists of a log without propensities are kept up to this many.
@@ -197,7 +197,15 @@ def _judge_rewards(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Rewards that vary, and that no single ranking dominates.
-REWARDS = Check("rewards", _count_rewards, _judge_rewards, most=SAMPLED_ROWS)
+REWARDS = Check(
+    "rewards",
+    "rewards",
+    "",
+    _count_rewards,
+    _judge_rewards,
+    explains=("rewards-*", "drift"),
+    max_rows=SAMPLED_ROWS,
+)
 
 
 def _count_units(batch: RankingLog, subject: Subject) -> Tally:
@@ -221,8 +229,8 @@ def _judge_units(tally: Tally, subject: Subject) -> list[Finding]:
 
 #: No user or session has a large part of the rows.
 UNITS = Check(
-    "units", _count_units, _judge_units, SAMPLED_ROWS, "units",
-    "no unit column: rankings are taken as independent",
+    "units", "users", "units", _count_units, _judge_units, "note", max_rows=SAMPLED_ROWS,
+    skip_reason="no unit column: rankings are taken as independent",
 )  # fmt: skip
 
 
@@ -254,7 +262,9 @@ def _judge_context(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Values of context columns that are missing.
-CONTEXT = Check("context", _count_context, _judge_context, SAMPLED_ROWS, "context")
+CONTEXT = Check(
+    "context", "rows", "context", _count_context, _judge_context, "note", max_rows=SAMPLED_ROWS
+)
 
 
 def _count_robots(batch: RankingLog, subject: Subject) -> Tally:
@@ -320,7 +330,15 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: No visitor comes again and again under one context, and pages are clicked as people click them.
-ROBOTS = Check("robots", _count_robots, _judge_robots, most=GROUPED_ROWS)
+ROBOTS = Check(
+    "robots",
+    "users",
+    "",
+    _count_robots,
+    _judge_robots,
+    explains=("units", "rewards-by-*", "rewards", "drift", "lift-by-halves", "duplicates"),
+    max_rows=GROUPED_ROWS,
+)
 
 
 def _recurring(bins: NDArray[Any] | None) -> tuple[float, int]:
@@ -385,7 +403,7 @@ def _judge_logged(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: The log has propensities.
-LOGGED = Check("logged-propensities", _count_logged, _judge_logged)
+LOGGED = Check("logged-propensities", "propensities", "", _count_logged, _judge_logged, "note")
 
 
 #: Parts of names of users, and of what repeats for other reasons.
@@ -459,7 +477,9 @@ def _judge_user_column(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Rows of one user are known to belong together.
-USER_COLUMN = Check("user-column", _count_user_column, _judge_user_column, SAMPLED_ROWS, "columns")
+USER_COLUMN = Check(
+    "user-column", "users", "columns", _count_user_column, _judge_user_column, max_rows=SAMPLED_ROWS
+)
 
 
 def _like_users(name: str, sums: Floats, known: bool) -> bool:

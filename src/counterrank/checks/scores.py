@@ -224,7 +224,14 @@ def _fit(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: Shown items are eligible candidates, and are shown as the logger's scores say.
-SCORES = Check("scores", _count_scores, _judge_scores, needs="scores")
+SCORES = Check(
+    "scores",
+    "scores",
+    "scores",
+    _count_scores,
+    _judge_scores,
+    explains=("scores-by-*", "mean-weight*", "inverse-propensity", "lift-by-halves"),
+)
 
 
 def _likelihoods(policy: Scored, action: Ints) -> Floats:
@@ -373,7 +380,13 @@ def _judge_draws(tally: Tally, subject: Subject) -> list[Finding]:
 #: Under a softmax of the scores, a number of the item that is shown, less its mean over the candidates'
 #: probabilities, has mean zero and a known variance. No weight enters, so that heavy weights hide nothing.
 DRAWS = Check(
-    "scores-by-group", _count_draws, _judge_draws, SAMPLED_ROWS, "scores", about="propensities"
+    "scores-by-group",
+    "scores",
+    "scores",
+    _count_draws,
+    _judge_draws,
+    explains=("scores", "scores-by-*", "mean-weight*", "inverse-propensity", "lift-by-halves"),
+    max_rows=SAMPLED_ROWS,
 )
 
 
@@ -387,6 +400,7 @@ def _of_target(name: str, more: bool) -> Finding:
         "logger ranked by more than its scores",
         "score the target with what was known before the page was shown, and log every page",
         target=name,
+        about="targets",
     )
 
 
@@ -495,7 +509,13 @@ def _judge_target_scores(tally: Tally, subject: Subject) -> list[Finding]:
 #: What the logger's scores and an item's mean score say of a target's scores in a row is compared with
 #: what those of the next row say. Rows with scores of another request are correlated like the latter.
 TARGET_SCORES = Check(
-    "target-scores", _count_target_scores, _judge_target_scores, SAMPLED_ROWS, "scores"
+    "target-scores",
+    "targets",
+    "scores",
+    _count_target_scores,
+    _judge_target_scores,
+    explains=("scores-by-target", "mean-weight*", "lift-by-halves"),
+    max_rows=SAMPLED_ROWS,
 )
 
 

@@ -175,7 +175,14 @@ def _judge_weights(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 #: The mean weight at each position, and what the logger's numbers alone give away.
-WEIGHTS = Check("mean-weight", _count_weights, _judge_weights, about="weights")
+WEIGHTS = Check(
+    "mean-weight",
+    "propensities",
+    "",
+    _count_weights,
+    _judge_weights,
+    explains=("mean-weight*", "lift-by-halves"),
+)
 
 
 def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
@@ -306,10 +313,12 @@ def _judge_group_weights(tally: Tally, subject: Subject) -> list[Finding]:
 #: The mean weight at each position in every group of rows.
 GROUP_WEIGHTS = Check(
     "mean-weight-by-group",
+    "propensities",
+    "",
     _count_group_weights,
     _judge_group_weights,
-    most=GROUPED_ROWS,
-    about="weights",
+    explains=("mean-weight*", "scores", "inverse-propensity", "calibration", "lift-by-halves"),
+    max_rows=GROUPED_ROWS,
 )
 
 
@@ -411,7 +420,7 @@ def _unmatched(name: str, subject: Subject) -> Finding:
     """
     known = isinstance(subject.first.target(name), Policy)
     return finding(
-        WEIGHTS.name,
+        WEIGHTS.code,
         WARNED if known else FAILED,
         f"'{name}' gives probability 0 to every logged item",
         "it sorts, and the logger never showed its lists"
@@ -427,7 +436,7 @@ def _unmatched(name: str, subject: Subject) -> Finding:
 def _overall_finding(
     name: str, mean: Floats, z: Floats, p: Floats, weak: Bools, *, alone: bool, small: bool
 ) -> Finding:
-    check = WEIGHTS.name
+    check = WEIGHTS.code
     if np.isnan(p).all():
         return finding(check, SKIPPED, f"the weights of '{name}' are too heavy to test their mean")
     if not weak.any():
@@ -604,10 +613,12 @@ def _judge_lift_by_halves(tally: Tally, subject: Subject) -> list[Finding]:
 #: begins to change on the way from the logger to the target), which is far less noisy.
 LIFT_BY_HALVES = Check(
     "lift-by-halves",
+    "targets",
+    "",
     _count_lift_by_halves,
     _judge_lift_by_halves,
-    most=2 * SAMPLED_ROWS,
-    about="weights",
+    kind="question",
+    max_rows=2 * SAMPLED_ROWS,
 )
 
 

@@ -13,7 +13,14 @@ from counterrank.cli.jobs import READERS, Job, Values
 from counterrank.errors import ConfigError
 from counterrank.options import BESIDE, COMMANDS, OPTIONS, Command, Group, Kind
 
-_REPEATED = (Kind.MANY, Kind.TABLES, Kind.PAIRS, Kind.METRICS, Kind.POLICIES)
+_REPEATED = (
+    Kind.MANY,
+    Kind.ANSWERS,
+    Kind.TABLES,
+    Kind.PAIRS,
+    Kind.METRICS,
+    Kind.POLICIES,
+)
 #: What is said of --events.
 _OF_EVENTS = ("join", "event", "within", "event_time", "unique")
 _TYPES: dict[Kind, Any] = {

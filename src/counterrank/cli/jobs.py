@@ -246,6 +246,16 @@ def _many(job: Job, option: Option, given: Any) -> tuple[str, ...]:
     return tuple(job.text(one) for one in (given if isinstance(given, list) else [given]))
 
 
+def _answers(job: Job, option: Option, given: Any) -> tuple[Any, ...]:
+    """Return answers: texts, or tables of texts."""
+    return tuple(
+        {name: job.text(value) for name, value in one.items()}
+        if isinstance(one, Mapping)
+        else job.text(one)
+        for one in (given if isinstance(given, list) else [given])
+    )
+
+
 def _file(job: Job, option: Option, given: Any) -> str:
     if not isinstance(given, str):
         raise TypeError
@@ -339,6 +349,7 @@ READERS: dict[Kind, Callable[[Job, Option, Any], Any]] = {
     **dict.fromkeys(_TYPES, _plain),
     Kind.LIST: _list,
     Kind.MANY: _many,
+    Kind.ANSWERS: _answers,
     Kind.FILE: _file,
     Kind.OUTPUT: _file,
     Kind.TABLES: _tables,

@@ -26,7 +26,7 @@ from counterrank.estimators import (
     refuse_unserved,
 )
 from counterrank.evaluation.arms import labels_of, with_arms
-from counterrank.findings import FAILED, NOTES, WARNED, Finding
+from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.messages import say
 from counterrank.options import LEVEL, SEED
 from counterrank.records import Json, Record, RecordResult
@@ -94,7 +94,7 @@ class ArmLift(Record):
     headline: Literal["plain", "pooled"]
     saved: float
     shared: float
-    notes: tuple[Finding, ...] = field(default=(), metadata={"rows": NOTES})
+    notes: tuple[Finding, ...] = ()
 
     @property
     def lift(self) -> Number:
@@ -124,7 +124,7 @@ class ABTest(RecordResult):
     level: float
     #: Intervals hold at every look, and are shortest at about so many rows; None: one look.
     sequential: int | None = None
-    notes: tuple[Finding, ...] = field(default=(), metadata={"rows": NOTES})
+    notes: tuple[Finding, ...] = ()
 
     @property
     def valid(self) -> bool:

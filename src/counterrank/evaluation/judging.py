@@ -29,7 +29,7 @@ from counterrank.estimators.weights.thresholds import (
 from counterrank.evaluation.comparing import Rival
 from counterrank.evaluation.jobs import weightless
 from counterrank.evaluation.result import LEVELS, MORE_ROWS, Level, Verdict, weakest
-from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
+from counterrank.findings import FAILED, PASSED, WARNED, About, Finding, Outcome, worst
 from counterrank.messages import say
 from counterrank.statistics import holm, two_sided
 from counterrank.texts import in_percent
@@ -100,8 +100,19 @@ def reasons(evidence: TargetEvidence) -> list[Finding]:
     for check in CHECKS:
         one = check(evidence)
         if one is not None:
-            found.append(replace(one, code=check.__name__.replace("_", "-"), target=target))
+            code = check.__name__.replace("_", "-")
+            about = ABOUT.get(code, "targets")
+            found.append(replace(one, code=code, target=target, about=about))
     return found
+
+
+#: What checks of an estimate speak of; all others speak of the target.
+ABOUT: dict[str, About] = {
+    "units": "users",
+    "outcomes": "rewards",
+    "mean-weight": "propensities",
+    "propensities": "propensities",
+}
 
 
 def estimable(e: TargetEvidence) -> Found:
@@ -486,8 +497,7 @@ OF_THE_WHOLE = (
 
 def causes_first(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings that did not pass: what is wrong with the log first, then by severity."""
-    blamed = [one for one in findings if one.blamed]
-    return sorted(blamed, key=_rank)
+    return sorted((one for one in findings if one.stands), key=_rank)
 
 
 def _rank(one: Finding) -> tuple[bool, bool, bool, bool, bool]:
@@ -541,25 +551,13 @@ def what_would_help(findings: Sequence[Finding]) -> list[str]:
     return [", or ".join(ways) for ways in remedies(findings)]
 
 
-#: Warnings of the audit with these codes are about weights, scores or rewards: with them no estimate is
-#: reliable. Other warnings (missing context, changes from day to day) say something about the log.
-LIMITING = (
-    "scores", "candidates", "calibration", "consistency", "propensity-vs-distribution",
-    "propensity-kind", "repeated-items", "inverse-propensity", "rounding", "rewards", "duplicates",
-    "user-column", "target-scores", "lift-by-halves",
-)  # fmt: skip
-#: The same for all codes that begin so.
-LIMITING_KINDS = ("mean-weight", "rewards-", "scores-")
-
-
 def of_audit(findings: Iterable[Finding], target: str) -> Iterator[Finding]:
-    """Yield what the audit's findings mean for a target: what failed, and warnings that limit it.
+    """Yield what the audit's findings mean for a target: what is refuted, and questions that nobody answered.
 
-    What failed makes the evidence directional, and insufficient where it is fatal.
+    Both make the evidence directional, and insufficient where they are fatal.
     """
     for one in findings:
-        limits = one.code in LIMITING or one.code.startswith(LIMITING_KINDS)
-        counts = one.status is FAILED or (one.status is WARNED and limits)
+        counts = one.status is FAILED or (one.blamed and one.kind == "question")
         if counts and one.target in (None, target):
             yield replace(one, status=FAILED if one.fatal else WARNED, target=target)
 

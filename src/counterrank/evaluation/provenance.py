@@ -10,6 +10,7 @@ from importlib import metadata
 from numbers import Integral
 
 from counterrank._version import __version__
+from counterrank.checks import Answer
 from counterrank.errors import ConfigError
 from counterrank.options import LEVEL, SEED
 from counterrank.records import Record, optional
@@ -54,6 +55,8 @@ class Options(Record):
     guardrails: tuple[str, ...] = optional(default=())
     #: The condition that kept some of the rows.
     where: str | None = optional()
+    #: Answers to questions of the audit.
+    accept: tuple[Answer, ...] = optional(default=())
     #: The events that the rewards were made of, and how they were joined.
     events: dict[str, str] = optional(default_factory=dict)
 

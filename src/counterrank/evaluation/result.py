@@ -10,7 +10,7 @@ from counterrank.estimators import Estimate
 from counterrank.estimators.behavior import ForestDescription
 from counterrank.estimators.weights.diagnostics import Support, WeightReport
 from counterrank.evaluation.provenance import Provenance
-from counterrank.findings import AUDIT, DECISION, ESTIMATORS_SKIPPED, REASONS, Finding
+from counterrank.findings import Finding
 from counterrank.messages import Message
 from counterrank.records import Json, Record, RecordResult, optional, plain, value_of
 from counterrank.statistics import Number
@@ -157,7 +157,7 @@ class Verdict(Record):
     summary: str = ""
     #: The level of each target.
     targets: dict[str, Level] = field(default_factory=dict)
-    reasons: tuple[Finding, ...] = field(default=(), metadata={"rows": REASONS})
+    reasons: tuple[Finding, ...] = ()
 
     def of(self, target: str) -> str:
         """Return the level of a target; that of all where it has none of its own."""
@@ -327,7 +327,7 @@ class MetricResult(TargetEstimates, Record):
     verdict: Verdict = field(default_factory=Verdict)
     segments: tuple[Segment, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-    skipped: tuple[Finding, ...] = field(default=(), metadata={"rows": ESTIMATORS_SKIPPED})
+    skipped: tuple[Finding, ...] = ()
 
     def to_dict(self) -> Json:
         """Return the JSON form."""
@@ -377,7 +377,7 @@ class ShipDecision(Record):
     """
 
     action: str = "test"
-    reasons: tuple[Finding, ...] = field(default=(), metadata={"rows": DECISION})
+    reasons: tuple[Finding, ...] = ()
     target: str | None = None
     targets: dict[str, str] = field(default_factory=dict)
 
@@ -404,7 +404,7 @@ class Evaluation(TargetEstimates, RecordResult):
     Evaluation(n=100, K=2, targets=['new'], estimators=['ips'], verdict='directional')
     """
 
-    SCHEMA, NAME, ROWS = "counterrank/evaluation/1", "evaluation", "estimates"
+    SCHEMA, NAME, ROWS = "counterrank/evaluation/2", "evaluation", "estimates"
     REPORT = "counterrank.report.evaluation"
 
     log: LogSummary
@@ -420,8 +420,8 @@ class Evaluation(TargetEstimates, RecordResult):
     #: What this log can detect, for each target.
     planning: dict[str, SamplePlan] = field(default_factory=dict)
     sensitivity: dict[str, Sensitivity] = field(default_factory=dict)
-    audit: Audit = field(default_factory=Audit, metadata={"rows": AUDIT})
-    skipped: tuple[Finding, ...] = field(default=(), metadata={"rows": ESTIMATORS_SKIPPED})
+    audit: Audit = field(default_factory=Audit)
+    skipped: tuple[Finding, ...] = ()
     provenance: Provenance = field(default_factory=Provenance)
     #: Every metric, the primary among them; all other fields speak of the primary.
     metrics: tuple[MetricResult, ...] = ()

@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.blas import single_blas_thread
-from counterrank.checks import REWARD_FINDINGS, Audit, Coverage, scored_rows
+from counterrank.checks import (
+    REWARD_FINDINGS,
+    Accept,
+    Audit,
+    Coverage,
+    answers_of,
+    concluded,
+    scored_rows,
+)
 from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import SampledOnce, Source
@@ -73,6 +81,7 @@ class EvaluateOptions(OpenOptions, total=False):
     estimate_propensity: bool | str
     time: str | None
     target_trained_until: str | date | float | None
+    accept: Accept | None
     sequential: bool | int
     behavior_candidates: str | Sequence[str | ArrayLike | Candidate] | None
     behavior_mse: str | MSEEstimate | None
@@ -148,6 +157,8 @@ def evaluate(  # noqa: PLR0913
         Rarely needed, each by its name: `practical`, the smallest relative lift that matters, 0.01 for
         one per cent; `time`, the column with the time of each ranking; `target_trained_until`, the
         last day or time of the rows that a target was trained on, so that only later rows count;
+        `accept`, answers to questions of the audit, 'CODE where CONDITION' each, or with a reason,
+        {"code": ..., "where": ..., "reason": ...};
         `sequential`, True for intervals that hold at every look at a growing log, or the number of rows
         at which they are shortest; `estimate_propensity`, for logs without propensities, True or
         "plackett-luce", "logistic", "by-list:COLUMNS";
@@ -226,6 +237,7 @@ def evaluate(  # noqa: PLR0913
             primary=metrics.primary if metrics.named else None,
             guardrails=tuple(one.text for one in metrics.guardrails),
             where=None if where is None else str(Where.of(where)),
+            accept=answers_of(rare["accept"]),
             events={} if events is None else events.said,
         )
         source, coverages = scored_rows(source, names)
@@ -325,16 +337,18 @@ def _finish(
 ) -> Evaluation:
     """Return the evaluation: that of the primary, with every metric, guardrails and the decision."""
     first, options = runs[0], runs[0].options
-    findings = [
+    checked = [
         *first.findings(total.parts[0]),
         *(finding for one in coverages for finding in one.findings()),
     ]
+    findings = concluded(checked, options.accept)
     supports = {target: support(first.probe, target) for target in options.targets}
     judged = []
     for run, part, own in zip(runs, total.parts, found, strict=True):
-        about = findings if run is first else [
-            *(one for one in findings if one.code not in REWARD_FINDINGS), *run.findings(part)
-        ]  # fmt: skip
+        about = findings if run is first else concluded(
+            [*(one for one in checked if one.code not in REWARD_FINDINGS), *run.findings(part)],
+            options.accept,
+        )  # fmt: skip
         judged.append(judge(run, part, own, about, supports))
     metric_set = MetricSet.of(metrics, judged, total.totals, options)
     results = metric_results(metric_set)

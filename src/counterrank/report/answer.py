@@ -12,6 +12,7 @@ from counterrank.evaluation import (
     causes_first,
     what_would_help,
 )
+from counterrank.findings import WRONG
 from counterrank.report.document import (
     BRIEF,
     NO_CHANGE,
@@ -64,30 +65,26 @@ def answer(reading: Reading) -> list[Block]:
     ]
 
 
-#: What is wrong with a log, by words in the codes of its checks; the last is for all others.
-_WRONG = (
-    (("propens", "weight", "probab", "score", "candidate", "calibr", "explor", "rounding", "consist"),
-     "The propensities look wrong"),
-    (("reward", "click", "event", "unit", "drift"), "The rewards look wrong"),
-    (("",), "The log looks wrong"),
-)  # fmt: skip
-
-
 def headline(reading: Reading) -> str:
     """Return what to do about every policy, grouped by action; a log that failed its audit comes first."""
     if failed := reading.failed:
-        code = failed[0].code
-        wrong = next(words for parts, words in _WRONG if any(part in code for part in parts))
-        return f"{wrong}: fix this first"
+        return f"{WRONG.get(failed[0].about, WRONG['rows'])}: fix this first"
     groups: dict[str, list[str]] = {}
     for target in reading.candidates:
-        groups.setdefault(target.action, []).append(target.name)
+        action = "unknown" if target.missing else "same" if target.same else target.action
+        groups.setdefault(action, []).append(target.name)
     best = reading.result.decision.target
     ship = sorted(groups.get("ship", ()), key=lambda name: name != best)
     told = [f"Ship {ship[0]}."] if ship else []
     told += [f"{listed(ship[1:], 'and')} could be shipped too."] if ship[1:] else []
     told += [f"Test {listed(groups['test'], 'and')}."] if groups.get("test") else []
     told += [f"Do not ship {listed(groups['hold'], 'or')}."] if groups.get("hold") else []
+    if unknown := groups.get("unknown"):
+        reason = next(one.missing for one in reading.candidates if one.missing)
+        about = "" if len(reading.candidates) == 1 else f" about {listed(unknown, 'and')}"
+        told.append(sentence(f"Cannot tell yet{about}: {without_options(reason)}"))
+    if same := groups.get("same"):
+        told.append(f"{listed(same, 'and')} and {reading.baseline} are the same.")
     return " ".join(told) or "Evaluation"
 
 
@@ -103,8 +100,7 @@ def listed(names: Sequence[str], word: str) -> str:
 def _fix(reading: Reading) -> str:
     """Return the first cause with its remedy; nothing else helps before that is mended."""
     failed = reading.failed
-    # The one that names its rows says best where to look.
-    one = min(failed, key=lambda finding: not finding.where)
+    one = failed[0]
     told = [sentence(text) for text in (one.text, one.cause, without_options(one.help)) if text]
     rest = len(failed) - 1
     others = "another check" if rest == 1 else f"{rest} other checks"

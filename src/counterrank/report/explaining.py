@@ -13,9 +13,9 @@ from counterrank.records import Json, Result
 MOST_LINES = 10
 #: What no result of a kind can say, by schema.
 LIMITS = {
-    "counterrank/evaluation/1": "It does not say how users change once they are used to a policy, what "
+    "counterrank/evaluation/2": "It does not say how users change once they are used to a policy, what "
     "other seasons bring, or what rankings earn that today's policy never shows.",
-    "counterrank/audit/1": "It does not say that the log is right: only that these checks found no more.",
+    "counterrank/audit/2": "It does not say that the log is right: only that these checks found no more.",
     "counterrank/abtest/1": "It does not say what the policies earn later or for other users than those of "
     "the test.",
     "counterrank/validation/1": "It does not say that predictions of other policies, or of other times, are "
@@ -65,7 +65,7 @@ def _harmless(name: str, value: Any) -> Any:
 def _codes(found: Any) -> Iterator[str]:
     """Yield the code and status of every finding, wherever it stands."""
     if isinstance(found, dict):
-        code = found.get("check") or found.get("code")
+        code = found.get("code")
         if isinstance(code, str) and "status" in found:
             # Checks by a column carry its name in their code.
             known = code if code in TITLES else f"{code.partition('-by-')[0]}-by-a-column"

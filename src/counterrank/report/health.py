@@ -3,7 +3,7 @@
 import json
 
 from counterrank.checks import Audit
-from counterrank.findings import Finding
+from counterrank.findings import TITLES, Finding
 from counterrank.report.document import (
     BRIEF,
     PAGE,
@@ -18,6 +18,7 @@ from counterrank.report.document import (
 )
 from counterrank.report.reading import Reading
 from counterrank.report.words import sentence
+from counterrank.texts import listed
 
 #: What troubles most comes first.
 ORDER = ("failed", "warned", "passed", "skipped")
@@ -32,8 +33,11 @@ CHECKLIST = (
 
 
 def by_status(audit: Audit) -> dict[str, list[Finding]]:
-    """Return the findings of each status, failures first."""
-    return {status: [one for one in audit if one.status.value == status] for status in ORDER}
+    """Return the findings of each status, failures first; what another one explains is folded into it."""
+    return {
+        status: [one for one in audit if one.status.value == status and not one.explained_by]
+        for status in ORDER
+    }
 
 
 def tally(audit: Audit) -> str:
@@ -76,10 +80,24 @@ def calm(reading: Reading) -> list[Block]:
     return section("Checks that passed or were skipped", "checks", *notes)
 
 
+def counted_checks(number: int) -> str:
+    """Return a number of other checks in words.
+
+    >>> counted_checks(1), counted_checks(7)
+    ('another check', '7 other checks')
+    """
+    return "another check" if number == 1 else f"{number} other checks"
+
+
 def note(one: Finding, detail: int = PAGE) -> Note:
     """Return a finding as a line, with its cause, its remedy and the condition that leaves it out."""
     more = [f"Likely cause: {one.cause}"] if one.cause else []
+    if one.explains:
+        titles = listed([TITLES.get(code, code) for code in one.explains])
+        more.append(f"Explains {counted_checks(len(one.explains))}: {titles}")
     more += [f"Remedy: {one.help}"] if one.help else []
     more += [f'To leave it out: --where "{one.where}"'] if one.where else []
+    more += [f'If so: --accept "{one.answer}"'] if one.answer and one.blamed else []
+    more += [f"Accepted: {one.accepted['reason'] or 'without a reason'}"] if one.accepted else []
     examples = [json.dumps(example, ensure_ascii=False, default=str) for example in one.examples]
     return Note(sentence(one.text), one.status.value, one.title, more, examples, detail=detail)

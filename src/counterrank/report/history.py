@@ -39,7 +39,7 @@ from counterrank.report.document import (
     section,
 )
 from counterrank.report.html import page
-from counterrank.report.loading import KINDS
+from counterrank.report.loading import READABLE
 from counterrank.report.reading import Reading, Target
 from counterrank.report.words import count, known, plain, relative_ends
 from counterrank.statistics import Number
@@ -111,7 +111,7 @@ def runs(folder: Path) -> Iterator[Run]:
 def _loaded(path: Path) -> tuple[str, Any, Document | None] | None:
     """Return the kind of a result, the result and its report; None for JSON that is no result."""
     found = read_json(path)
-    kind: Any = KINDS.get(str((found or {}).get("schema")))
+    kind: Any = READABLE.get(str((found or {}).get("schema")))
     if found is not None and kind is None:
         return None
     try:

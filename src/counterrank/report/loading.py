@@ -14,11 +14,13 @@ from counterrank.exploration import ExplorationPlan
 from counterrank.learning import Certificate
 from counterrank.records import Result
 
-#: The class of each schema.
+#: The class of each schema that is written.
 KINDS: dict[str, Any] = {
     kind.SCHEMA: kind
     for kind in (Evaluation, Audit, ABTest, Validation, ExplorationPlan, Certificate)
 }
+#: The class of each schema that can be read, those of older versions among them.
+READABLE: dict[str, Any] = {schema: kind for kind in KINDS.values() for schema in kind.schemas()}
 
 
 def load(path: str | os.PathLike[str]) -> Result:
@@ -55,12 +57,12 @@ def load(path: str | os.PathLike[str]) -> Result:
     data = data if isinstance(data, dict) else {}
     data = data["result"] if isinstance(data.get("result"), dict) else data
     schema = str(data.get("schema"))
-    if schema not in KINDS:
+    if schema not in READABLE:
         raise ConfigError(
             f"{name}: this is no result: its schema is {schema!r}, known are {', '.join(KINDS)}"
         )
     try:
-        result: Result = KINDS[schema].from_dict(data)
+        result: Result = READABLE[schema].from_dict(data)
     except ConfigError as problem:
         raise ConfigError(f"{name}: {problem}") from None
     return result

@@ -51,6 +51,11 @@ class Target:
         return self.evidence == "insufficient"
 
     @property
+    def same(self) -> bool:
+        """Whether it is the baseline itself: every lift is zero, without an error."""
+        return all(abs(one) < 1e-12 for one in (self.lift.value, self.lift.low, self.lift.high))
+
+    @property
     def missing(self) -> str:
         """Why the recommended estimate has no value; nothing where it has one."""
         best = self.best
@@ -62,8 +67,10 @@ class Reading:
 
     def __init__(self, result: Evaluation) -> None:
         self.result, self.log = result, result.log
-        #: Checks of the log that failed: nothing else is to be believed before these are mended.
-        self.failed = [one for one in result.audit if one.status.value == "failed"]
+        #: What is refuted in the log, causes first: nothing else is to be believed before this is mended. What
+        #: a cause explains is not among it.
+        refuted = (one for one in result.audit if one.stands and one.status.value == "failed")
+        self.failed = sorted(refuted, key=lambda one: (not one.where, not one.explains))
         #: All estimates that have a value.
         self.estimates = [e for e in result.estimates if known(e.value)]
         #: The policies in the order they were given, and those that are compared with the baseline.

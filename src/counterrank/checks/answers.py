@@ -1,0 +1,220 @@
+"""Findings put together: questions that were answered, and findings that another one is the cause of."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from counterrank.errors import ConfigError
+from counterrank.findings import PASSED, SEVERITY, TITLES, Finding
+from counterrank.records import Record, optional
+from counterrank.texts import suggestion
+
+#: A size in an answer holds for sizes within this factor. Without one, sizes up to the second factor are
+#: accepted: whoever says that a country differs has not said that it earns nothing.
+SAME_SIZE, ANY_SIZE = 1.5, 10.0
+#: One part of a pattern: a column, a comparison, and a text, a number or a list.
+_CLAUSE = re.compile(
+    r"\s*([\w.]+)\s*(=|!=|>=|<=|<|>|\bin\b)\s*('(?:[^']|'')*'|\([^)]*\)|[^\s'()]+)\s*"
+)
+_AND = re.compile(r"and\b", re.IGNORECASE)
+#: The part of a pattern that says how large it is, in relation to other rows.
+SIZE = "ratio"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Record):
+    """An answer to questions: a code, the pattern that is accepted, and why.
+
+    >>> pattern = "device = 'mobile' and ratio = 0.6"
+    >>> asked = Finding("rewards-by-level", "warned", "...", kind="question", pattern=pattern)
+    >>> Answer.of("rewards-by-level where device = 'mobile'").fits(asked)
+    True
+    >>> [Answer.of(f"rewards-by-level where device = 'mobile' and ratio = {ratio}").fits(asked) for ratio in (0.5, 0.2)]
+    [True, False]
+    """
+
+    code: str
+    where: str = optional(default="")
+    reason: str = optional(default="")
+
+    @classmethod
+    def of(cls, given: "str | Mapping[str, str] | Answer") -> "Answer":
+        """Return an answer from 'CODE where CONDITION', or from a mapping with `code`, `where` and `reason`.
+
+        Raises
+        ------
+        ConfigError
+            There is no such code, or the condition cannot be read.
+        """
+        if isinstance(given, Answer):
+            return given
+        if isinstance(given, Mapping):
+            if unknown := sorted({*map(str, given)} - {"code", "where", "reason"}):
+                raise ConfigError(
+                    f"accept has the unknown key '{unknown[0]}'{suggestion(unknown[0], ['code', 'where', 'reason'])}; "
+                    "its keys are code, where and reason"
+                )
+            parts: list[object] = [given.get(name) or "" for name in ("code", "where", "reason")]
+        else:
+            # Whatever a script or a file gives is looked at below.
+            parts = [*re.split(r"\s+where\s+", str(given), maxsplit=1)]
+        texts = [part.strip() for part in parts if isinstance(part, str)]
+        if len(texts) < len(parts) or not texts[0]:
+            raise ConfigError(f"accept is 'CODE' or 'CODE where CONDITION', got {given!r}")
+        found = cls(*texts)
+        if not any(known == found.code or _of_column(known, found.code) for known in TITLES):
+            raise ConfigError(
+                f"accept: there is no check '{found.code}'{suggestion(found.code, list(TITLES))}"
+            )
+        clauses(found.where)
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.code} where {self.where}" if self.where else self.code
+
+    def fits(self, finding: Finding) -> bool:
+        """Return whether a finding asks what is answered here."""
+        if finding.code != self.code:
+            return False
+        given, seen = clauses(self.where), clauses(finding.pattern)
+        declared, size = (_number(part.pop((SIZE, "="), None)) for part in (given, seen))
+        if size is not None:
+            factor = SAME_SIZE if declared is not None else ANY_SIZE
+            if size <= 0 or abs(math.log(size / (declared or 1.0))) > math.log(factor):
+                return False
+        return given.items() <= seen.items()
+
+
+#: What `accept` may be: texts 'CODE where CONDITION', or mappings with `code`, `where` and `reason`.
+Accept = Iterable[str | Mapping[str, str] | Answer] | str | Mapping[str, str]
+
+
+def answers_of(accept: Accept | None) -> tuple[Answer, ...]:
+    """Return the answers that `accept` gives: one or several."""
+    given = [accept] if isinstance(accept, (str, Mapping, Answer)) else accept
+    return tuple(Answer.of(one) for one in given or ())
+
+
+def _of_column(known: str, code: str) -> bool:
+    """Return whether a code is that of a check by some column of the log."""
+    return known.endswith("-by-group") and code.startswith(known.removesuffix("group"))
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        raise ConfigError(f"accept: {SIZE} is a number, got '{text}'") from None
+
+
+def clauses(where: str) -> dict[tuple[str, str], str]:
+    """Return the parts of a condition: the value by column and comparison.
+
+    >>> clauses("x_device = 'mobile' AND position >= 5")
+    {('device', '='): 'mobile', ('position', '>='): '5'}
+    """
+    found: dict[tuple[str, str], str] = {}
+    at = 0
+    while at < len(where):
+        match = _CLAUSE.match(where, at)
+        if match is None:
+            raise ConfigError(
+                f"accept: cannot read '{where[at:].strip()}'; write a condition such as "
+                "device = 'mobile' and position >= 5"
+            )
+        column, sign, value = match.groups()
+        # A context column is called with and without its prefix.
+        found[column.removeprefix("x_"), sign] = (
+            value[1:-1].replace("''", "'") if value[0] == "'" else value
+        )
+        at = match.end()
+        if at < len(where):
+            joined = _AND.match(where, at)
+            if joined is None:
+                raise ConfigError(f"accept: parts of '{where}' are joined by and")
+            at = joined.end()
+            if not where[at:].strip():
+                raise ConfigError(f"accept: '{where}' ends with and")
+    return found
+
+
+def condition(column: str, labels: Sequence[str], size: float | None = None) -> str:
+    """Return the pattern of groups of rows.
+
+    >>> condition("x_device", ["mobile"], 0.6123)
+    "x_device = 'mobile' and ratio = 0.61"
+    """
+    quoted = ["'{}'".format(label.replace("'", "''")) for label in labels]
+    told = (
+        f"{column} = {quoted[0]}"
+        if len(quoted) == 1
+        else f"{column} in ({', '.join(sorted(quoted))})"
+    )
+    return told if size is None else f"{told} and {SIZE} = {max(size, 0.001):.2g}"
+
+
+def concluded(findings: Iterable[Finding], accept: Iterable[Answer] = ()) -> list[Finding]:
+    """Return the findings of a log as people see them: answered, and each with its cause.
+
+    A finding is the cause of those whose codes its `explains` has patterns of, and of what these explain
+    in turn, unless they are graver, of another target, or about rows that stand apart while it is not.
+    """
+    accept = tuple(accept)
+    told = [_answered(finding, accept) for finding in findings]
+    causes: dict[int, int] = {}
+    places = [at for at, finding in enumerate(told) if finding.blamed and finding.explains]
+    # What nothing explains is a cause; of those that explain each other, the first one.
+    covered = {
+        at
+        for at in places
+        if any(_explains(told[other], told[at]) for other in places if other != at)
+    }
+    for root in sorted(places, key=lambda at: (at in covered, *_first(told[at]))):
+        waiting = [] if root in causes else [root]
+        while waiting:
+            cause = told[waiting.pop()]
+            for at, finding in enumerate(told):
+                if at != root and at not in causes and _explains(cause, finding):
+                    causes[at] = root
+                    waiting.append(at)
+    explained: dict[int, list[str]] = {}
+    for at, root in causes.items():
+        explained.setdefault(root, []).append(told[at].code)
+    return [
+        replace(
+            finding,
+            explains=tuple(dict.fromkeys(explained.get(at, ()))),
+            explained_by=told[causes[at]].code if at in causes else "",
+        )
+        for at, finding in enumerate(told)
+    ]
+
+
+def _first(finding: Finding) -> tuple[int, bool, bool]:
+    # What can be left out is more of a cause than what is off on the whole; a stretch of rows says least.
+    return (
+        -SEVERITY.index(finding.status),
+        not finding.where,
+        finding.code.endswith(("-by-block", "-by-stretch")),
+    )
+
+
+def _explains(cause: Finding, other: Finding) -> bool:
+    graver = SEVERITY.index(other.status) > SEVERITY.index(cause.status)
+    if not other.blamed or graver or (other.where and not cause.where):
+        return False
+    if cause.target is not None and other.target not in (None, cause.target):
+        return False
+    return any(fnmatchcase(other.code, pattern) for pattern in cause.explains)
+
+
+def _answered(finding: Finding, accept: Sequence[Answer]) -> Finding:
+    """Return a question that was answered as passed, with the reason; all else as it is."""
+    if finding.kind != "question" or not finding.blamed:
+        return finding
+    fitting = next((one for one in accept if one.fits(finding)), None)
+    if fitting is None:
+        return finding
+    return replace(finding, status=PASSED, accepted={"reason": fitting.reason})
