@@ -20,6 +20,12 @@ LEFT_OUT = {
     "version",
     "survival",
     "top_rows",
+    # What a finding says beside its code, its status and its kind.
+    "remedies",
+    "examples",
+    "explains",
+    "pattern",
+    "where",
 }
 #: What the primary metric has at the top of the document, too.
 ABOVE = {"estimates", "lift", "verdict"}
