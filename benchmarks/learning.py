@@ -34,7 +34,7 @@ from rankers import rankers
 import counterrank as cr
 from counterrank.errors import LogError
 from counterrank.learning import settings
-from counterrank.learning.learner import _fitted
+from counterrank.learning.learner import _fit_model
 from counterrank.models import ALL, rankings_of
 from counterrank.research.simulate import World, clicks
 from counterrank.research.simulate.worlds import KINDS, parameters
@@ -167,7 +167,7 @@ def sorts(cell: str, run: int, draws: str) -> Row:
 
     row["logger"] = float(page_value(world, other.context, other.action).mean())
     row["oracle"] = clicks_of(relevance(world, other.context, other.candidates))
-    model, _ = _fitted(log, "linear", run)
+    model, _ = _fit_model(log, "linear", run)
     every = rankings_of(new).others(other.candidates[:, None, :])
     row["ours"] = clicks_of(model.relevance(every, ALL))
     for name, fit in rankers():

@@ -97,7 +97,7 @@ def simulated(number: int, logs: int, seen: list[Seen], costs: list[tuple[str, b
     plan = cr.plan(log, seed=number)
     logger = production(log)
     asked = PlanRequest(ROWS, 0.01, 0.01, 0.95, None, number)
-    bench = PlanInputs.of(log, logger, (), asked)
+    bench = PlanInputs.from_log(log, logger, (), asked)
     place = f"world {number} {world.behavior} K={world.K} {served.kind}"
     rng = [number, 2]
     today = world.draw(30_000, np.random.default_rng(rng), policy=served).q.sum(axis=1).mean()
@@ -211,7 +211,7 @@ def news(path: Path, logs: int, seen: list[Seen]) -> None:
         log = rejected(every.take(first), scores[first], K, spec, rng)
         plan = cr.plan(log)
         asked = PlanRequest(log.n, 0.01, 0.01, 0.95, None, 0)
-        bench = PlanInputs.of(log, production(log), (), asked)
+        bench = PlanInputs.from_log(log, production(log), (), asked)
         for option in plan.options:
             tried = parse_policy(option.spec)
             if tried.deterministic or option not in tuned(plan):

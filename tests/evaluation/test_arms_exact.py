@@ -155,7 +155,7 @@ def log_of(arms, reward=None, **more):
     )
 
 
-REWARD = Metrics.of({"reward": "reward"}).metric("reward")
+REWARD = Metrics.parse({"reward": "reward"}).metric("reward")
 
 
 def test_what_an_arm_earned_has_an_error_by_row_or_by_unit():

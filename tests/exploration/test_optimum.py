@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from counterrank.exploration.options import pruned, shares_at_budget
+from counterrank.exploration.options import drop_small_shares, shares_at_budget
 
 
 def variance(shares, probs, weight):
@@ -85,7 +85,7 @@ def test_what_nothing_can_keep_is_the_cheapest():
 
 def test_parts_that_hardly_matter_are_left_out():
     probs = np.array([[0.5, 0.5], [0.5 + 1e-9, 0.5 - 1e-9]])
-    shares = pruned(probs, np.ones(2), np.zeros(2), np.array([0.9, 0.1]), 0.1)
+    shares = drop_small_shares(probs, np.ones(2), np.zeros(2), np.array([0.9, 0.1]), 0.1)
     assert shares.tolist() == [1.0, 0.0]
-    apart = pruned(np.eye(2), np.ones(2), np.zeros(2), np.array([0.9, 0.1]), 0.1)
+    apart = drop_small_shares(np.eye(2), np.ones(2), np.zeros(2), np.array([0.9, 0.1]), 0.1)
     assert apart.tolist() == [0.9, 0.1]

@@ -5,7 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from counterrank.exploration.predictions import DrawnPages, own_places, second_moments, whole_pages
+from counterrank.exploration.predictions import (
+    DrawnPages,
+    full_pages,
+    second_moments,
+    single_positions,
+)
 from counterrank.policies import parse_policy
 
 ITEMS = 3
@@ -51,12 +56,12 @@ def exact(users, option, target, weights, alpha):
 
 @pytest.mark.parametrize("pair", [0.0, 1.0, 1.5])
 @pytest.mark.parametrize("target", ["top", "rand-top-n:n=2"])
-def test_whole_pages_are_exact(pair, target):
+def test_full_pages_are_exact(pair, target):
     users, alpha = Clicks(pair, touched=0.5), np.array([1.0, 0.6, 0.3])
     option = shown("shuffle", ALL, users)
     listed = ALL[:, [0]] if target == "top" else ALL[:, [0, 2]]
     wanted = shown(target, listed, users)
-    found = whole_pages(option, wanted, users, alpha)
+    found = full_pages(option, wanted, users, alpha)
 
     def weights(page):
         both = [
@@ -69,10 +74,10 @@ def test_whole_pages_are_exact(pair, target):
     assert found.allowance == 0.0
 
 
-def test_own_places_are_exact_where_items_matter_alone():
+def test_single_positions_are_exact_where_items_matter_alone():
     users, alpha = Clicks(1.3), np.array([1.0, 0.6, 0.3])
     option, wanted = shown("shuffle", ALL, users), shown("top", ALL[:, [0]], users)
-    found = own_places(option, wanted, users, alpha)
+    found = single_positions(option, wanted, users, alpha)
 
     def weights(page):
         both = [np.exp(p.position_log_prob(page[None])[0]) for p in (wanted.policy, option.policy)]
@@ -83,11 +88,11 @@ def test_own_places_are_exact_where_items_matter_alone():
     assert found.allowance == pytest.approx(0.0, abs=1e-12)
 
 
-def test_own_places_allow_for_what_they_do_not_see():
+def test_single_positions_allow_for_what_they_do_not_see():
     users, alpha = Clicks(touched=0.9), np.ones(ITEMS)
     option, wanted = shown("shuffle", ALL, users), shown("top", ALL[:, [0]], users)
     # In the best order nothing stands below item 2; on shuffled pages much does.
-    assert own_places(option, wanted, users, alpha).allowance > 0.05
+    assert single_positions(option, wanted, users, alpha).allowance > 0.05
 
 
 def test_pages_that_are_never_shown_are_in_the_allowance():
@@ -96,7 +101,7 @@ def test_pages_that_are_never_shown_are_in_the_allowance():
     reverse = DrawnPages(
         parse_policy("top").bind(scores=-SCORES), ALL[:, [5]], users.mean(ALL[:, [5]])
     )
-    found = whole_pages(option, reverse, users, alpha)
+    found = full_pages(option, reverse, users, alpha)
     assert found.allowance == pytest.approx(users.mean(ALL[:, [5]]).sum())
     assert found.share == 0.0
 

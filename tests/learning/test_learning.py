@@ -201,12 +201,17 @@ def numbers_only(log):
 @pytest.mark.parametrize(
     ("change", "options", "error", "message"),
     [
-        (numbers_only, {}, LogError, "does not say how"),
-        (lambda log: clicks_log(9, 1500, temperature=0.4), {}, LogError, "not what today's policy"),
+        (numbers_only, {}, LogError, "does not define a policy"),
+        (
+            lambda log: clicks_log(9, 1500, temperature=0.4),
+            {},
+            LogError,
+            "not draws of today's policy",
+        ),
         (lambda log: clicks_log(9, 40), {}, LogError, "units are left to"),
         (lambda log: clicks_log(9, 200), {"grade": "assumed"}, LogError, "needs at least 150"),
         (lambda log: log, {"grade": "best"}, ConfigError, "grade is one of"),
-        (lambda log: log, {"segments": ["nothing"]}, ConfigError, "no column 'nothing'"),
+        (lambda log: log, {"segments": ["nothing"]}, ConfigError, "no segment column 'nothing'"),
         (lambda log: log, {"reward_range": (0, 0.5)}, ConfigError, "outside the range"),
     ],
 )
@@ -231,7 +236,7 @@ def test_items_that_never_come_back_need_features(log):
         scores=log.propensity.scores.ravel(), candidates=sets
     )
     alone = {"action": ids, "reward": log.reward, "propensity": scored, "candidates": sets}
-    with pytest.raises(LogError, match="hardly any is shown twice"):
+    with pytest.raises(LogError, match="hardly any was shown twice"):
         learn(cr.RankingLog(**alone), despite_audit=True)
     table = cr.ItemFeatures(np.tile(np.arange(6.0), log.n)[:, None], ("z_kind",))
     assert learn(cr.RankingLog(**alone, item_features=table)).certificate.certified
@@ -239,7 +244,7 @@ def test_items_that_never_come_back_need_features(log):
 
 def test_estimated_propensities_certify_nothing_for_free(log):
     guessed = replace(log, notes=(*log.notes, Message("estimated-propensity", "by frequency")))
-    with pytest.raises(LogError, match="were estimated, not logged"):
+    with pytest.raises(LogError, match="requires logged ones"):
         learn(guessed, despite_audit=True)
     assert learn(guessed, grade="assumed", despite_audit=True).certificate.value > 0
 

@@ -36,7 +36,9 @@ def test_it_predicts_what_lightgbm_predicts(objective, missing):
     x[rng.random(x.shape) < 0.1] = 0.0
     x[0] = 1e300
     model = booster(3, objective, missing)
-    stored = json.loads(json.dumps(Trees.of(model.dump_model()).to_dict(), allow_nan=False))
+    stored = json.loads(
+        json.dumps(Trees.from_lightgbm(model.dump_model()).to_dict(), allow_nan=False)
+    )
     expected = model.predict(x, num_threads=1)
     np.testing.assert_allclose(Trees.from_dict(stored).predict(x), expected, rtol=0, atol=1e-14)
 
@@ -45,13 +47,13 @@ def test_a_tree_of_one_leaf_is_a_number():
     x = np.zeros((40, 1))
     data = lightgbm.Dataset(x, np.arange(40.0))
     model = lightgbm.train({"verbose": -1}, data, num_boost_round=2)
-    found = Trees.of(model.dump_model())
+    found = Trees.from_lightgbm(model.dump_model())
     np.testing.assert_allclose(found.predict(x), model.predict(x))
 
 
 def damaged(name, value):
     """Trees as a file holds them, with one entry changed."""
-    data = Trees.of(grown()).to_dict()
+    data = Trees.from_lightgbm(grown()).to_dict()
     return {**data, name: value(data[name]) if callable(value) else value}
 
 
@@ -94,7 +96,7 @@ def test_what_is_no_trees_is_refused(data):
 def test_trees_changed_anywhere_are_refused_or_predict_numbers():
     """400 changes of single numbers. Nothing but a PolicyError may come of them."""
     rng, x = np.random.default_rng(5), np.random.default_rng(6).normal(size=(20, 5))
-    data = Trees.of(grown()).to_dict()
+    data = Trees.from_lightgbm(grown()).to_dict()
     names = ("first", "column", "threshold", "missing", "left", "right", "leaf")
     values = [-1, 0, 10**12, 1e308, float("nan"), "", None, 0.5, True, -7]
     for _ in range(400):

@@ -135,7 +135,7 @@ def test_pages_longer_than_it_was_learned_on_are_refused(policy):
         ({"items": []}, "items are"),
         ({"items": [1, 2, 3, 4, 5, 6]}, "items are"),
         ({"items": ["a", "a"]}, "items are"),
-        ({"context": {"names": ["device"], "categories": {}}}, "other columns than it names"),
+        ({"context": {"names": ["device"], "categories": {}}}, "do not match their names"),
     ],
 )
 def test_a_damaged_policy_file_is_refused(policy, change, message):

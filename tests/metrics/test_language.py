@@ -118,7 +118,7 @@ def test_what_is_no_guardrail_is_one_error(text):
 
 
 def test_metrics_know_their_primary_their_measures_and_what_to_read():
-    found = Metrics.of(
+    found = Metrics.parse(
         {"any": "any(click)", "ctr": "clicks / impressions", "clicks": "click", "aov": "revenue per click"},
         primary="clicks",
         guardrails=["aov >= -0.01", "any by device >= -0.02"],
@@ -139,7 +139,7 @@ def test_metrics_know_their_primary_their_measures_and_what_to_read():
 )
 def test_names_that_are_no_metric_and_ratios_as_primary_are_refused(given):
     with pytest.raises(ConfigError, match="revenu|ratio"):
-        Metrics.of({"revenue": "revenue", "ratio": "revenue / click"}, **given)
+        Metrics.parse({"revenue": "revenue", "ratio": "revenue / click"}, **given)
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ def test_ratios_amounts_for_free_and_unknown_metrics_are_refused(log):
         propensity=log.propensity,
         context=log.context,
     )
-    with pytest.raises(ConfigError, match="is of a ratio"):
+    with pytest.raises(ConfigError, match="is a ratio"):
         cr.learn(log, rewards={"r": "unloved / clicks"}, guardrails="r >= -0.1", **LEARN)
     with pytest.raises(ConfigError, match="not 0 or 1"):
         cr.learn(amounts, guardrails="revenue >= -0.1", **LEARN)

@@ -176,4 +176,4 @@ def test_whoever_waits_for_propensities_of_long_pages_is_told():
     heard = Heard()
     with reporting_to(heard):
         estimated_source(MemorySource(log), "logistic", targets=["new"], replicates=3)
-    assert heard.passes == {"propensities, once more": 3} and heard.steps == 3
+    assert heard.passes == {"bootstrap of propensities": 3} and heard.steps == 3

@@ -18,7 +18,7 @@ from counterrank.io import read_log, scan_log
 from counterrank.messages import MISSING_PROPENSITY
 from counterrank.policies import Candidates, ItemFeatures, Scored, parse_policy
 from counterrank.propensity_models import estimate_propensities, estimated_source
-from counterrank.propensity_models.choice import Choices, choice_loss, fit_choice, known_of
+from counterrank.propensity_models.choice import Choices, choice_loss, fit_choice, known_features
 from counterrank.propensity_models.estimate import FITTED_ROWS, fitted_rows
 
 TEMPERATURE, COEFFICIENT = 0.5, 0.8
@@ -150,7 +150,7 @@ def test_the_fit_is_at_a_minimum():
 
 def information(log, model):
     """The standard errors of the coefficients (d,), by the outer product of each row's slope."""
-    x = model.tastes.of(log)
+    x = model.tastes.matrix(log)
     slope = np.empty(len(x))
     choice_loss(
         log.candidates.offsets, x @ model.theta.mean(axis=0), log.shown, np.ones(log.n), slope
@@ -180,7 +180,7 @@ def test_without_scores_features_are_enough_when_they_are_what_was_ranked_by():
     rows, true = ragged(n=2000)
     scores = {"z_score": rows["propensity_scores"]}
     log = as_log(rows, scored=False, more=scores)
-    assert known_of(log) == ("z_price", "z_score")
+    assert known_features(log) == ("z_price", "z_score")
     found = estimate_propensities(log, "plackett-luce").propensity
     apart = found.prefix_log_prob(log.action) - true.prefix_log_prob(log.action)
     assert np.abs(apart).mean() < 0.1
@@ -379,6 +379,6 @@ def test_a_log_in_memory_whose_logger_alone_has_candidates():
     rows, _ = ragged()
     log = as_log(rows, priced=False)
     object.__setattr__(log, "candidates", None)
-    assert known_of(log) == ("scores",)
+    assert known_features(log) == ("scores",)
     source, _ = estimated_source(MemorySource(log), "auto", targets=["new"], replicates=0)
     assert source.first.propensity.spec.kind == "plackett-luce"

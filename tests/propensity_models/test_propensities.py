@@ -250,7 +250,7 @@ def test_features_know_categories_and_gaps():
         action=[[0], [0], [0]], reward=[[1], [1], [1]], propensity=[[1], [1], [1]], context=context,
         context_names=("device", "age"), categories={"device": ("mobile", "desktop")},
     )  # fmt: skip
-    x = ContextFeatures.learn(log).of(log)
+    x = ContextFeatures.learn(log).matrix(log)
     np.testing.assert_allclose(x, [[1, -1, 1, 0, 0], [1, 0, 0, 1, 1], [1, 1, 0, 1, 0]])
 
 

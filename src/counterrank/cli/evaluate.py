@@ -186,7 +186,7 @@ def check(call: Call) -> None:
     if "rewards" in given:
         from counterrank.metrics import Metrics
 
-        given["rewards"] = Metrics.of(given["rewards"]).operands
+        given["rewards"] = Metrics.parse(given["rewards"]).operands
     found = call.run(audit_file, **given)
     call.hand_over(found)
     if found.failed:

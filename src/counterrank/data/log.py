@@ -124,8 +124,16 @@ Probabilities = Propensity | Policy
 
 #: Fields with an entry per ranking, and those that hold such arrays by name.
 _BY_ROW = (
-    "action", "reward", "propensity", "context", "unit", "behavior", "lengths", "bucket", "weight",
-)  # fmt: skip
+    "action",
+    "reward",
+    "propensity",
+    "context",
+    "unit",
+    "behavior",
+    "lengths",
+    "bucket",
+    "weight",
+)
 _BY_NAME = ("targets", "dists", "columns", "rewards")
 #: The name under which the logging policy's whole distribution is kept in `dists`.
 LOGGING = "propensity"
@@ -507,9 +515,13 @@ class RankingLog:
             kind = logger.kind if isinstance(logger, Propensity) else logger.propensity_kind
         numbers: Propensity = given if isinstance(given, Propensity) else Propensity(kind, given)
         validation.propensities(
-            numbers.values, self.lengths, self.action.shape, name=name, positive=positive,
+            numbers.values,
+            self.lengths,
+            self.action.shape,
+            name=name,
+            positive=positive,
             start=self.start,
-        )  # fmt: skip
+        )
         return numbers
 
     def _weights(self, given: str | ArrayLike) -> Floats:

@@ -213,7 +213,7 @@ def validate(
         name: evaluate(part, [other for other in arms if other != name], **common)
         for name, part in parts.items()
     }
-    every = sorted(metrics.every, key=lambda one: one.name != metrics.primary)
+    every = sorted(metrics.all_metrics, key=lambda one: one.name != metrics.primary)
     made = tuple(_validated(metric, found, parts, level) for metric in every)
     return replace(made[0], metrics=made) if metrics.named else replace(made[0], name="")
 

@@ -233,7 +233,7 @@ def evaluate(  # noqa: PLR0913
             else f"{len(behavior)} given",
             behavior_mse=mse if mse is None or isinstance(mse, str) else mse.name,
             baseline=base,
-            rewards={one.name: one.text for one in metrics.every} if metrics.named else {},
+            rewards={one.name: one.text for one in metrics.all_metrics} if metrics.named else {},
             primary=metrics.primary if metrics.named else None,
             guardrails=tuple(one.text for one in metrics.guardrails),
             where=None if where is None else str(Where.of(where)),
@@ -450,7 +450,7 @@ def metrics_of(
 ) -> Metrics:
     """Return the metrics that the user named and those that a log in memory has by name."""
     known = getattr(log, "first", log).rewards if is_read(log) else ()
-    return Metrics.asked_for(known, rewards, primary, guardrails)
+    return Metrics.requested(known, rewards, primary, guardrails)
 
 
 def is_read(log: Any) -> bool:

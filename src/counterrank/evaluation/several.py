@@ -97,7 +97,7 @@ class MetricSet:
 
 def metric_results(metric_set: MetricSet) -> tuple[MetricResult, ...]:
     """Return what was found of each metric, with intervals that hold for all of them together."""
-    every, options = metric_set.metrics.every, metric_set.options
+    every, options = metric_set.metrics.all_metrics, metric_set.options
     levels = dict.fromkeys(options.targets, options.level)
     if len(every) > 1:
         for target in levels:

@@ -35,7 +35,7 @@ class Costs:
     models: PageRewards
     level: float
     seed: int
-    _known: dict[str, Cost] = field(default_factory=dict)
+    _costs_by_spec: dict[str, Cost] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         alpha = self.log.position_weights
@@ -46,7 +46,7 @@ class Costs:
     def loss(self, spec: PolicySpec) -> float:
         """Return the relative loss by the models alone; the same random numbers for every policy."""
         if spec.parts:
-            return sum(share * self.loss(part) for share, part in spec.parts)
+            return sum(share * self.loss(component) for share, component in spec.parts)
         if spec == self.logger.spec:
             return 0.0
         return float((self.today - self._expected(spec)).mean()) / self.value
@@ -54,40 +54,43 @@ class Costs:
     def cost(self, spec: PolicySpec) -> Cost:
         """Return the loss with its interval, and whether it rests on models."""
         if spec.parts:
-            found = [(share, self.cost(part)) for share, part in spec.parts]
+            component_costs = [(share, self.cost(component)) for share, component in spec.parts]
             value, low, high = (
-                sum(share * one[end] for share, one in found) for end in ("value", "low", "high")
+                sum(share * component_cost[end] for share, component_cost in component_costs)
+                for end in ("value", "low", "high")
             )
-            on_models = any(one.rests_on == "models" for _, one in found)
+            on_models = any(
+                component_cost.rests_on == "models" for _, component_cost in component_costs
+            )
             return Cost(value, low, high, "models" if on_models else "log")
         if spec == self.logger.spec:
             return Cost(0.0, 0.0, 0.0, "log")
-        if spec.text not in self._known:
-            measured = self._measured(spec) if self.random else None
-            self._known[spec.text] = measured or self._modelled(spec)
-        return self._known[spec.text]
+        if spec.text not in self._costs_by_spec:
+            measured = self._cost_from_log(spec) if self.random else None
+            self._costs_by_spec[spec.text] = measured or self._cost_from_models(spec)
+        return self._costs_by_spec[spec.text]
 
-    def _measured(self, spec: PolicySpec) -> Cost | None:
+    def _cost_from_log(self, spec: PolicySpec) -> Cost | None:
         policy = Scored(self.logger.candidates, self.logger.scores, spec)
         try:
-            found = Auto().estimate(self.log.with_targets({NAME: policy}), NAME)
+            estimate = Auto().estimate(self.log.with_targets({NAME: policy}), NAME)
         except CounterrankError:
             return None
-        if not found.estimable or found.lift is None:
+        if not estimate.estimable or estimate.lift is None:
             return None
-        lift = found.lift
+        lift = estimate.lift
         df = max(self.log.n - 1, 1)
-        half = bias_aware_half(lift.stderr, found.allowance, self.level, df)
+        half = bias_aware_half(lift.stderr, estimate.allowance, self.level, df)
         ends = (-(lift.value + half) / self.value, -(lift.value - half) / self.value)
         return Cost(-lift.value / self.value, *ends, "log")
 
-    def _modelled(self, spec: PolicySpec) -> Cost:
+    def _cost_from_models(self, spec: PolicySpec) -> Cost:
         alpha, average = self.log.position_weights, self.models.models
         today, pages = self._pages(self.logger.spec), self._pages(spec)
 
         def lost(fold: int | None = None) -> Floats:
             """Return what each model expects to be lost at each request and place (M, n, K)."""
-            old, new = (self.models.each(shown, fold).mean(axis=2) for shown in (today, pages))
+            old, new = (self.models.by_model(shown, fold).mean(axis=2) for shown in (today, pages))
             gap: Floats = old - new
             return gap
 

@@ -74,12 +74,12 @@ def options(
     ]
     for kind, text, grid, possible in kinds:
         if possible:
-            found = (
+            specs = (
                 _shares(today, parse_policy(text), levels, loss)
                 if grid is None
                 else knob(text, grid, levels, loss)
             )
-            yield from ((kind, spec) for spec in found)
+            yield from ((kind, spec) for spec in specs)
 
 
 def temperatures(today: PolicySpec, spread: float, coldest: float) -> Floats:
@@ -127,18 +127,18 @@ def knob(text: str, grid: Floats, levels: list[float], loss: Loss) -> Iterator[P
             continue
         knots, losses = np.array(grid), np.array(curve)
         for _ in range(REFINED):
-            value = _met(knots, losses, level)
-            at = int(np.searchsorted(knots, value))
-            knots = np.insert(knots, at, value)
-            losses = np.maximum.accumulate(np.insert(losses, at, loss(make(value))))
-        yield make(_met(knots, losses, level))
+            value = _solve(knots, losses, level)
+            index = int(np.searchsorted(knots, value))
+            knots = np.insert(knots, index, value)
+            losses = np.maximum.accumulate(np.insert(losses, index, loss(make(value))))
+        yield make(_solve(knots, losses, level))
 
 
 #: Points that are added to a curve where it meets a level.
 REFINED = 2
 
 
-def _met(knots: Floats, losses: Floats, level: float) -> float:
+def _solve(knots: Floats, losses: Floats, level: float) -> float:
     """Return the knob at which a loss is met.
 
     Logarithms are joined by straight lines: over short stretches a loss is a power of the knob.
@@ -147,30 +147,30 @@ def _met(knots: Floats, losses: Floats, level: float) -> float:
     return math.exp(float(np.interp(math.log(level), floor, np.log(knots))))
 
 
-def rounded(shares: Sequence[float], specs: Sequence[PolicySpec]) -> PolicySpec:
+def round_shares(shares: Sequence[float], specs: Sequence[PolicySpec]) -> PolicySpec:
     """Return the mixture with four decimals per share, so that it can be read and typed.
 
     What rounding leaves goes to the largest share.
 
-    >>> rounded([0.33333, 0.66667], [parse_policy("top"), parse_policy("shuffle")]).text
+    >>> round_shares([0.33333, 0.66667], [parse_policy("top"), parse_policy("shuffle")]).text
     '0.3333*top+0.6667*shuffle'
     """
-    kept = np.round(np.asarray(shares, dtype=np.float64), 4)
-    most = int(kept.argmax())
-    kept[most] = round(1.0 - float(np.delete(kept, most).sum()), 4)
-    return mixture_of(zip(kept.tolist(), specs, strict=True))
+    rounded_shares = np.round(np.asarray(shares, dtype=np.float64), 4)
+    largest = int(rounded_shares.argmax())
+    rounded_shares[largest] = round(1.0 - float(np.delete(rounded_shares, largest).sum()), 4)
+    return mixture_of(zip(rounded_shares.tolist(), specs, strict=True))
 
 
 def _shares(
     today: PolicySpec, spec: PolicySpec, levels: list[float], loss: Loss
 ) -> Iterator[PolicySpec]:
     """Yield today's policy mixed with another one: what it loses grows with the share, exactly."""
-    whole = loss(spec)
+    full_loss = loss(spec)
     for level in levels:
-        share = level / whole if whole > 0 else math.inf
+        share = level / full_loss if full_loss > 0 else math.inf
         if share <= 1:
-            yield rounded([1 - share, share], [today, spec])
-    if whole <= levels[0]:
+            yield round_shares([1 - share, share], [today, spec])
+    if full_loss <= levels[0]:
         yield spec
 
 
@@ -207,10 +207,10 @@ def shares_at_budget(probs: Floats, weight: Floats, loss: Floats, budget: float)
 
     start = np.full(len(loss), 1.0 / len(loss))
     if start @ loss > limit:
-        part = (limit - loss.min()) / float(start @ loss - loss.min())
-        start = part * start + (1.0 - part) * cheapest
+        feasible_share = (limit - loss.min()) / float(start @ loss - loss.min())
+        start = feasible_share * start + (1.0 - feasible_share) * cheapest
     scale = max(abs(limit), float(np.abs(loss).max()))
-    found = minimize(
+    solution = minimize(
         variance,
         start,
         jac=True,
@@ -222,11 +222,13 @@ def shares_at_budget(probs: Floats, weight: Floats, loss: Floats, budget: float)
         ],
         options={"maxiter": 300, "ftol": 1e-10},
     )
-    shares: Floats = found.x / found.x.sum()
+    shares: Floats = solution.x / solution.x.sum()
     return shares
 
 
-def pruned(probs: Floats, weight: Floats, loss: Floats, shares: Floats, budget: float) -> Floats:
+def drop_small_shares(
+    probs: Floats, weight: Floats, loss: Floats, shares: Floats, budget: float
+) -> Floats:
     """Return the shares without parts that hardly matter.
 
     A part is given to another where that adds less than a thousandth to the variance and stays within
@@ -241,15 +243,15 @@ def pruned(probs: Floats, weight: Floats, loss: Floats, shares: Floats, budget: 
     probs, weight = probs[:, used], weight[used]
     best = np.array(shares)
     limit = max(budget, float(best @ loss)) * (1 + TRIFLE)
-    for part in np.argsort(shares)[:-1]:
-        heirs = [heir for heir in np.flatnonzero(best) if heir != part]
+    for component in np.argsort(shares)[:-1]:
+        heirs = [heir for heir in np.flatnonzero(best) if heir != component]
         # Each takes what the part had.
         moved = [
-            best + best[part] * (np.eye(len(best))[heir] - np.eye(len(best))[part])
+            best + best[component] * (np.eye(len(best))[heir] - np.eye(len(best))[component])
             for heir in heirs
-            if best[part] > 0
+            if best[component] > 0
         ]
-        moved = [one for one in moved if one @ loss <= limit]
+        moved = [candidate_shares for candidate_shares in moved if candidate_shares @ loss <= limit]
         least = min(moved, key=variance, default=best)
         if variance(least) <= variance(best) * (1 + TRIFLE):
             best = least

@@ -20,10 +20,10 @@ from counterrank.exploration import settings
 from counterrank.exploration.costs import Costs
 from counterrank.exploration.options import (
     Tried,
+    drop_small_shares,
     options,
     parts,
-    pruned,
-    rounded,
+    round_shares,
     shares_at_budget,
     temperatures,
 )
@@ -31,13 +31,13 @@ from counterrank.exploration.predictions import (
     DrawnPages,
     PageRewards,
     PredictedError,
-    alone,
     drawn,
     fit_rewards,
-    joint,
-    own_places,
+    full_pages,
+    item_log_prob,
+    page_log_prob,
+    single_positions,
     squared_reward,
-    whole_pages,
 )
 from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
 from counterrank.exploration.result import DetectableLift, ExplorationOption, ExplorationPlan
@@ -128,16 +128,16 @@ def plan(
 
     _check(detect, budget, rows_per_week)
     check_level(level)
-    given: OpenOptions = {"require_propensity": False, **reading}
+    read_options: OpenOptions = {"require_propensity": False, **reading}
     targets = tuple(targets) or tuple(reading.get("policies") or ())
-    with opened(log, targets, needs_targets=False, **given) as (source, names):
+    with opened(log, targets, needs_targets=False, **read_options) as (source, names):
         rng = np.random.default_rng([seed, 10])
         no_weight(source.first, "plans")
         sample = source.sample(settings.ROWS, rng)
         n = source.n if source.n is not None else source.reduce(attrgetter("n"), label="counting")
     names = targets or names
     goal = PlanRequest(n, detect, budget, level, rows_per_week, seed)
-    return _planned(sample, names, goal)
+    return _make_plan(sample, names, goal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +152,10 @@ class PlanRequest:
     seed: int
 
 
-def _planned(log: RankingLog, names: tuple[str, ...], goal: PlanRequest) -> ExplorationPlan:
+def _make_plan(log: RankingLog, names: tuple[str, ...], goal: PlanRequest) -> ExplorationPlan:
     logger = production(log)
     _refuse(log, logger)
-    inputs = PlanInputs.of(log, logger, names, goal)
+    inputs = PlanInputs.from_log(log, logger, names, goal)
     costs = inputs.costs
     spread = spread_of(logger)
     widest = int(logger.candidates.counts.max())
@@ -163,12 +163,12 @@ def _planned(log: RankingLog, names: tuple[str, ...], goal: PlanRequest) -> Expl
     heat = temperatures(logger.spec, spread, coldest)
     tried = list(options(logger.spec, log.K, widest, heat, goal.budget, costs.loss))
     tried += inputs.optima(parts(logger.spec, log.K, spread, coldest))
-    found = [inputs.judged(*one) for one in _distinct(tried)]
+    judged_options = [inputs.evaluate_option(*candidate) for candidate in _distinct(tried)]
     counted = names or tuple(family.name for family in inputs.families)
-    front = frontier(found, counted)
-    chosen, reached = choose(found, counted, goal.detect, goal.budget)
+    front = frontier(judged_options, counted)
+    chosen, reached = choose(judged_options, counted, goal.detect, goal.budget)
     return ExplorationPlan(
-        options=tuple(found),
+        options=tuple(judged_options),
         frontier=front,
         chosen=chosen,
         reached=reached,
@@ -194,8 +194,8 @@ def production(log: RankingLog) -> Scored:
                 remedy=f"give how it ranks, such as {say('--logger', 'plackett-luce')}",
             )
         return policy
-    listed = isinstance(policy, (PlackettLuce, Deterministic))
-    table = score_table(policy) if listed else None
+    has_scores = isinstance(policy, (PlackettLuce, Deterministic))
+    table = score_table(policy) if has_scores else None
     if table is None:
         raise LogError(
             "the log has no scores, and what is randomised is chosen by them",
@@ -265,19 +265,19 @@ class PlanInputs:
     goal: PlanRequest
 
     @classmethod
-    def of(
+    def from_log(
         cls, log: RankingLog, logger: Scored, names: tuple[str, ...], goal: PlanRequest
     ) -> PlanInputs:
         """Fit the models, and draw the pages of all targets."""
         # Evenly spread rather than the first: logs change over time.
         chosen = np.linspace(0, log.n - 1, min(log.n, settings.REQUESTS)).astype(np.int64)
         models = fit_rewards(log, logger, chosen, goal.seed)
-        near = families(models.logger, log.K, goal.seed)
+        ranker_families = families(models.logger, log.K, goal.seed)
         rng = np.random.default_rng([goal.seed, 14])
         targets = {name: [drawn(_target(models.requests, name), models, 4, rng)] for name in names}
-        for family in near:
-            some = [family.draw(models.logger, rng) for _ in range(settings.RANKERS)]
-            targets[family.name] = [drawn(one, models, 4, rng) for one in some]
+        for family in ranker_families:
+            rankers = [family.draw(models.logger, rng) for _ in range(settings.RANKERS)]
+            targets[family.name] = [drawn(ranker, models, 4, rng) for ranker in rankers]
         if not targets:
             raise LogError(
                 "no ranker near production shows anything else: every page shows all it has in one "
@@ -285,7 +285,7 @@ class PlanInputs:
                 remedy=f"name candidates with {say('--policy', 'NAME=KIND')}, or list more candidates",
             )
         costs = Costs(log, logger, models, goal.level, goal.seed)
-        return cls(log, models, costs, near, targets, _design(log), goal)
+        return cls(log, models, costs, ranker_families, targets, _design(log), goal)
 
     @property
     def by_place(self) -> bool:
@@ -297,72 +297,90 @@ class PlanInputs:
         rng = np.random.default_rng([self.goal.seed, 15])
         return drawn(self.models.policy(spec), self.models, settings.DRAWS, rng)
 
-    def judged(self, kind: str, spec: PolicySpec) -> ExplorationOption:
+    def evaluate_option(self, kind: str, spec: PolicySpec) -> ExplorationOption:
         """Return an option with its cost and what it buys."""
         shown = self.option(spec)
-        found = tuple(self._detectable(name, self.predicted(shown, name)) for name in self.targets)
-        return ExplorationOption(kind, spec.text, self.costs.cost(spec), found)
+        lifts = tuple(self._detectable(name, self.predicted(shown, name)) for name in self.targets)
+        return ExplorationOption(kind, spec.text, self.costs.cost(spec), lifts)
 
     def predicted(self, shown: DrawnPages, name: str) -> list[PredictedError]:
         """Return what each estimator will know of a target, means over the rankers of a family."""
         alpha = self.log.position_weights
-        ways = [whole_pages, own_places] if self.by_place else [whole_pages]
+        ways = [full_pages, single_positions] if self.by_place else [full_pages]
         # The optimum prepares for several rankers of a family; two of them say how large errors are.
         pages = self.targets[name][:2]
-        return [_mean([way(shown, one, self.models, alpha) for one in pages]) for way in ways]
+        return [
+            _mean([way(shown, target_pages, self.models, alpha) for target_pages in pages])
+            for way in ways
+        ]
 
     def optima(self, mixed: list[PolicySpec]) -> list[Tried]:
         """Return the best mixtures at the budget: for weights of whole pages, and of own places."""
         policies = [self.models.policy(spec) for spec in mixed]
         loss = np.array([self.costs.loss(spec) for spec in mixed])
-        every = [one for name in self.targets for one in self.targets[name]]
+        target_pages = [drawn_pages for name in self.targets for drawn_pages in self.targets[name]]
         alpha, models = self.log.position_weights, self.models
         # pi(page) E[Y^2] (n, S): its mean of 1 / p_0 is E_0[w^2 Y^2].
-        pages = [np.exp(one.log_prob) * squared_reward(one.q, models, alpha) for one in every]
+        pages = [
+            np.exp(drawn_pages.log_prob) * squared_reward(drawn_pages.q, models, alpha)
+            for drawn_pages in target_pages
+        ]
         # pi(a_k at k) E[r_k^2] (n, S, K).
-        places = [np.exp(one.at_place) * one.q * alpha**2 * models.own for one in every]
-        kinds = [("optimum for whole pages", pages, joint)]
+        places = [
+            np.exp(drawn_pages.item_log_prob) * drawn_pages.q * alpha**2 * models.own
+            for drawn_pages in target_pages
+        ]
+        kinds = [("optimum for whole pages", pages, page_log_prob)]
         if self.by_place:
-            kinds.append(("optimum for places", places, alone))
-        found = []
+            kinds.append(("optimum for places", places, item_log_prob))
+        mixtures = []
         for kind, needs, log_prob in kinds:
-            weight = np.concatenate([each.ravel() for each in needs])
+            weight = np.concatenate([need.ravel() for need in needs])
             weight = weight / max(float(weight.sum()), 1e-300)
             probs = np.stack(
                 [
-                    np.concatenate([np.exp(log_prob(p, one.pages)).ravel() for one in every])
+                    np.concatenate(
+                        [
+                            np.exp(log_prob(p, drawn_pages.pages)).ravel()
+                            for drawn_pages in target_pages
+                        ]
+                    )
                     for p in policies
                 ]
             )
             for level in settings.LEVELS:
                 budget = self.goal.budget * level
                 shares = shares_at_budget(probs, weight, loss, budget)
-                shares = pruned(probs, weight, loss, shares, budget)
-                found.append((kind, rounded(shares.tolist(), mixed)))
-        return found
+                shares = drop_small_shares(probs, weight, loss, shares, budget)
+                mixtures.append((kind, round_shares(shares.tolist(), mixed)))
+        return mixtures
 
     def _detectable(self, target: str, predictions: list[PredictedError]) -> DetectableLift:
         """Return the best that an estimator can do for a target."""
         goal, value = self.goal, self.costs.value
         n = goal.n
 
-        def error(one: PredictedError, rows: float) -> float:
-            return one.spread * self.design / value / math.sqrt(rows)
+        def error(prediction: PredictedError, rows: float) -> float:
+            return prediction.spread * self.design / value / math.sqrt(rows)
 
-        def lift(one: PredictedError, rows: float) -> float:
-            return detectable(error(one, rows), allowance=one.allowance / value, level=goal.level)
+        def lift(prediction: PredictedError, rows: float) -> float:
+            return detectable(
+                error(prediction, rows), allowance=prediction.allowance / value, level=goal.level
+            )
 
-        reached = [one for one in predictions if one.missing <= MISSING]
+        reached = [prediction for prediction in predictions if prediction.missing <= MISSING]
         # With few effective rows errors are larger than anybody's formula says.
-        enough = [one for one in reached if one.share * n >= FEWEST]
-        best = min(enough or reached or predictions, key=lambda one: lift(one, n))
-        stderr, allowance, needed = error(best, n), best.allowance / value, None
+        enough = [prediction for prediction in reached if prediction.share * n >= FEWEST]
+        best = min(enough or reached or predictions, key=lambda prediction: lift(prediction, n))
+        stderr, allowance, rows_needed = error(best, n), best.allowance / value, None
         if reached:
-            needed = n
+            rows_needed = n
             if stderr > 0:
-                needed = rows_for(goal.detect, n, stderr, allowance=allowance, level=goal.level)
-            if needed is not None and best.share * needed < FEWEST:
-                needed = sensible(FEWEST / best.share, n) if best.share > 0 else None
+                rows_needed = rows_for(
+                    goal.detect, n, stderr, allowance=allowance, level=goal.level
+                )
+            if rows_needed is not None and best.share * rows_needed < FEWEST:
+                rows_needed = sensible(FEWEST / best.share, n) if best.share > 0 else None
         week = goal.rows_per_week
         return DetectableLift(
             target=target,
@@ -372,19 +390,19 @@ class PlanInputs:
             stderr=stderr if enough else None,
             allowance=allowance,
             effective=best.share * n,
-            rows_needed=needed,
+            rows_needed=rows_needed,
             weekly=lift(best, week) if week and best.share * week >= FEWEST else None,
         )
 
 
 def _target(log: RankingLog, name: str) -> Policy:
-    found = log.target(name)
-    if not isinstance(found, Policy):
+    policy = log.target(name)
+    if not isinstance(policy, Policy):
         raise LogError(
             f"of '{name}' the log has numbers, from which no pages can be drawn",
             remedy=f"give its scores and {say('--policy', f'{name}=top')}",
         )
-    return found
+    return policy
 
 
 def _design(log: RankingLog) -> float:
@@ -398,12 +416,12 @@ def _design(log: RankingLog) -> float:
     return math.sqrt(max(over_units / max(float(y @ y), 1e-300), 1.0))
 
 
-def _mean(found: list[PredictedError]) -> PredictedError:
+def _mean(predictions: list[PredictedError]) -> PredictedError:
     """Return the mean of predictions for several rankers: variances are averaged."""
-    numbers = np.array([astuple(one)[1:] for one in found])
-    _, *others = numbers.mean(axis=0).tolist()
+    numbers = np.array([astuple(prediction)[1:] for prediction in predictions])
+    _, *means = numbers.mean(axis=0).tolist()
     spread = math.sqrt(float((numbers[:, 0] ** 2).mean()))
-    return PredictedError(found[0].estimator, spread, *others)
+    return PredictedError(predictions[0].estimator, spread, *means)
 
 
 def frontier(options: Sequence[ExplorationOption], targets: tuple[str, ...]) -> tuple[int, ...]:
@@ -444,10 +462,10 @@ CLEARLY = 0.98
 
 
 def _clearly_better(
-    one: ExplorationOption, today: ExplorationOption, targets: tuple[str, ...]
+    option: ExplorationOption, today: ExplorationOption, targets: tuple[str, ...]
 ) -> bool:
-    rows, today_rows = one.needed(targets), today.needed(targets)
-    smaller = one.worst(targets) < CLEARLY * today.worst(targets)
+    rows, today_rows = option.needed(targets), today.needed(targets)
+    smaller = option.worst(targets) < CLEARLY * today.worst(targets)
     return rows < CLEARLY * today_rows or (rows <= today_rows and smaller)
 
 

@@ -70,12 +70,12 @@ class DrawnPages:
     @cached_property
     def log_prob(self) -> Floats:
         """Log-probability (n, S) of each page under the policy that drew it."""
-        return joint(self.policy, self.pages)
+        return page_log_prob(self.policy, self.pages)
 
     @cached_property
-    def at_place(self) -> Floats:
+    def item_log_prob(self) -> Floats:
         """Log-probability (n, S, K) of each item at its place under that policy."""
-        return alone(self.policy, self.pages)
+        return item_log_prob(self.policy, self.pages)
 
 
 def drawn(policy: Policy, models: PageRewards, size: int, rng: np.random.Generator) -> DrawnPages:
@@ -84,24 +84,24 @@ def drawn(policy: Policy, models: PageRewards, size: int, rng: np.random.Generat
     return DrawnPages(policy, pages, models.mean(pages))
 
 
-def joint(policy: Policy, pages: Ints) -> Floats:
+def page_log_prob(policy: Policy, pages: Ints) -> Floats:
     """Return log P(page) (n, S) of pages (n, S, K)."""
     return policy.prefix_log_probs(pages)[..., -1]
 
 
-def alone(policy: Policy, pages: Ints) -> Floats:
+def item_log_prob(policy: Policy, pages: Ints) -> Floats:
     """Return log P(a_k at k) (n, S, K) of pages (n, S, K)."""
     return np.stack([policy.position_log_prob(pages[:, s]) for s in range(pages.shape[1])], axis=1)
 
 
-def whole_pages(
+def full_pages(
     option: DrawnPages, target: DrawnPages, models: PageRewards, alpha: Floats
 ) -> PredictedError:
     """Return what `ips` will know."""
-    weight = ratio(target.log_prob, joint(option.policy, target.pages))
+    weight = ratio(target.log_prob, page_log_prob(option.policy, target.pages))
     reached = np.isfinite(weight)
     mean = target.q @ alpha
-    light = np.minimum(ratio(joint(target.policy, option.pages), option.log_prob), RAREST)
+    light = np.minimum(ratio(page_log_prob(target.policy, option.pages), option.log_prob), RAREST)
     second = (
         _second(light, squared_reward(option.q, models, alpha)).mean()
         + _second_of_target(weight, squared_reward(target.q, models, alpha)).mean()
@@ -118,26 +118,28 @@ def whole_pages(
     )
 
 
-def own_places(
+def single_positions(
     option: DrawnPages, target: DrawnPages, models: PageRewards, alpha: Floats
 ) -> PredictedError:
     """Return what `iips` will know."""
-    own, shown = models.own, target.pages >= 0
-    weight = ratio(target.at_place, alone(option.policy, target.pages))
+    square, shown = models.own, target.pages >= 0
+    weight = ratio(target.item_log_prob, item_log_prob(option.policy, target.pages))
     reached = np.isfinite(weight) & shown
     # The target's item on a page of the option's. What else stands on a page that holds a rare item
     # depends on who drew it: of a mixture, the part that shows the item there counts by its chance to
     # have done so.
     inner = np.zeros(target.pages.shape)
-    for chance, pages in _served(option, target.pages, models):
-        inner += chance * _beside(pages, target.pages, models)
+    for chance, pages in _components_by_chance(option, target.pages, models):
+        inner += chance * _rewards_on_pages(pages, target.pages, models)
     inner = np.where(reached, inner, 0.0)
-    light = np.minimum(ratio(alone(target.policy, option.pages), option.at_place), RAREST)
+    light = np.minimum(
+        ratio(item_log_prob(target.policy, option.pages), option.item_log_prob), RAREST
+    )
     light = np.where(option.pages >= 0, light, 1.0)
     squares = _second(light, option.q).mean(axis=(0, 1)) + _second_of_target(
         np.where(reached, weight, np.inf), inner
     ).mean(axis=(0, 1))
-    squares = alpha**2 * own * squares
+    squares = alpha**2 * square * squares
     moved = (light - 1.0) * option.q * alpha
     products = np.einsum("nsk,nsl->kl", moved, moved) / moved[..., 0].size
     second = float(squares.sum() + (products * models.pair).sum())
@@ -162,10 +164,10 @@ RAREST = 1e12
 def ratio(above: Floats, below: Floats) -> Floats:
     """Return exp(above - below); infinite where the logger cannot show it, 0 where the target does not."""
     with np.errstate(invalid="ignore", over="ignore"):
-        found = np.exp(above - below)
+        weights = np.exp(above - below)
     # What is shown once in more pages than anybody serves is never shown.
-    found = np.where(found > RAREST, np.inf, found)
-    out: Floats = np.where(above == -np.inf, 0.0, found)
+    weights = np.where(weights > RAREST, np.inf, weights)
+    out: Floats = np.where(above == -np.inf, 0.0, weights)
     return out
 
 
@@ -182,8 +184,8 @@ def _second(weight: Floats, square: Floats) -> Floats:
 def _second_of_target(weight: Floats, square: Floats) -> Floats:
     """Return what pages of the target add to it: E_0[f] = E_t[f / w] where weights are large."""
     heavy = np.isfinite(weight) & (weight > LIGHT)
-    own = np.where(heavy, weight, 1.0)
-    out: Floats = (own - 1.0) ** 2 / own * square
+    heavy_weight = np.where(heavy, weight, 1.0)
+    out: Floats = (heavy_weight - 1.0) ** 2 / heavy_weight * square
     return out
 
 
@@ -195,46 +197,50 @@ def squared_reward(q: Floats, rewards: PageRewards, alpha: Floats) -> Floats:
     return total
 
 
-def _served(option: DrawnPages, wanted: Ints, models: PageRewards) -> Iterator[tuple[Floats, Ints]]:
+def _components_by_chance(
+    option: DrawnPages, items: Ints, models: PageRewards
+) -> Iterator[tuple[Floats, Ints]]:
     """Yield the parts of an option: chances (n, S, K) and pages (n, D, K).
 
     The chance is that of the part having shown each item at its place, given that it stands there.
     """
     policy = option.policy
     if not (isinstance(policy, Scored) and policy.spec.parts):
-        yield np.ones(wanted.shape), option.pages
+        yield np.ones(items.shape), option.pages
         return
-    whole = alone(policy, wanted)
+    log_prob = item_log_prob(policy, items)
     for share, spec in policy.spec.parts:
-        part = models.policy(spec)
-        chance = share * ratio(alone(part, wanted), whole)
+        component = models.policy(spec)
+        chance = share * ratio(item_log_prob(component, items), log_prob)
         chance = np.where(np.isfinite(chance), chance, 0.0)
         if chance.max() > 1e-6:
-            yield chance, models.pages(part, BESIDE, np.random.default_rng(17))
+            yield chance, models.pages(component, BESIDE, np.random.default_rng(17))
 
 
 #: Pages of the option whose other items stand beside an item of the target.
 BESIDE = 2
 
 
-def _beside(pages: Ints, wanted: Ints, models: PageRewards) -> Floats:
+def _rewards_on_pages(pages: Ints, items: Ints, models: PageRewards) -> Floats:
     """Return the expected reward (n, S, K) of each wanted item at its place.
 
     On the pages (n, D, K) it takes the place of what stood there.
     """
-    n, size, K = wanted.shape
-    some = np.linspace(0, pages.shape[1] - 1, min(BESIDE, pages.shape[1])).astype(np.int64)
-    place, out = np.arange(K), np.zeros(wanted.shape)
-    for d in some:
-        every = np.broadcast_to(
+    n, size, K = items.shape
+    draws = np.linspace(0, pages.shape[1] - 1, min(BESIDE, pages.shape[1])).astype(np.int64)
+    place, out = np.arange(K), np.zeros(items.shape)
+    for d in draws:
+        changed_pages = np.broadcast_to(
             pages[:, None, None, d], (n, size, K, K)
         ).copy()  # one page per place
-        here = every[:, :, place, place]
+        displaced = changed_pages[:, :, place, place]
         # Where the wanted item stands already, what is at the place moves there.
-        every = np.where(every == wanted[..., None], here[..., None], every)
-        every[:, :, place, place] = wanted
-        q = models.mean(every.reshape(n, size * K, K)).reshape(n, size, K, K)
-        out += q[:, :, place, place] / len(some)
+        changed_pages = np.where(
+            changed_pages == items[..., None], displaced[..., None], changed_pages
+        )
+        changed_pages[:, :, place, place] = items
+        q = models.mean(changed_pages.reshape(n, size * K, K)).reshape(n, size, K, K)
+        out += q[:, :, place, place] / len(draws)
     return out
 
 
@@ -261,9 +267,9 @@ class PageRewards:
 
     def mean(self, pages: Ints) -> Floats:
         """Return the expected rewards (n, S, K) of pages (n, S, K), zero in the padding."""
-        return np.tensordot(self.models.shares, self.each(pages), axes=1)
+        return np.tensordot(self.models.shares, self.by_model(pages), axes=1)
 
-    def each(self, pages: Ints, fold: int | None = None) -> Floats:
+    def by_model(self, pages: Ints, fold: int | None = None) -> Floats:
         """Return those of each model (M, n, S, K).
 
         By the fits that have not seen the request, or all by the fit `fold`.
@@ -288,9 +294,11 @@ def fit_rewards(log: RankingLog, logger: Scored, chosen: Ints, seed: int) -> Pag
     rankings = rankings_by(log, logger)
     models = fit_pages(log, rankings, seed=seed).counted()
     fold = folds_of(log, models.folds)
-    own, pair = second_moments(log.reward, models.mean(rankings, fold))
-    rows, few = log.take(chosen), logger.take(chosen)
-    return PageRewards(models, own, pair, rows, rankings_by(rows, few), few, fold[chosen])
+    square, pair = second_moments(log.reward, models.mean(rankings, fold))
+    rows, chosen_logger = log.take(chosen), logger.take(chosen)
+    return PageRewards(
+        models, square, pair, rows, rankings_by(rows, chosen_logger), chosen_logger, fold[chosen]
+    )
 
 
 def second_moments(reward: Floats, q: Floats) -> tuple[Floats, Floats]:
@@ -302,10 +310,10 @@ def second_moments(reward: Floats, q: Floats) -> tuple[Floats, Floats]:
     """
     total = q.sum(axis=0)
     everywhere = float((reward**2).sum()) / max(float(total.sum()), 1e-300)
-    own = np.divide(
+    square = np.divide(
         (reward**2).sum(axis=0), total, out=np.full(len(total), everywhere), where=total > 0
     )
-    both, expected = reward.T @ reward, q.T @ q
-    pair = np.divide(both, expected, out=np.ones_like(both), where=expected > 0)
+    products, expected = reward.T @ reward, q.T @ q
+    pair = np.divide(products, expected, out=np.ones_like(products), where=expected > 0)
     np.fill_diagonal(pair, 0.0)
-    return own, pair
+    return square, pair

@@ -54,15 +54,15 @@ def families(logger: Scored, length: int, seed: int) -> list[Family]:
 
     spread = spread_of(logger)
     sizes = spread * np.geomspace(1e-3, 30.0, 25)
-    found = np.maximum.accumulate([changed(size) for size in sizes])
-    near = [
-        Family(share, float(np.exp(np.interp(share, found, np.log(sizes)))))
+    changed_shares = np.maximum.accumulate([changed(size) for size in sizes])
+    ranker_families = [
+        Family(share, float(np.exp(np.interp(share, changed_shares, np.log(sizes)))))
         for share in settings.CHANGES
-        if found[0] < share < found[-1]
+        if changed_shares[0] < share < changed_shares[-1]
     ]
     # Where many scores are equal any noise changes much: what little noise changes is the family.
-    few = Family(round(float(found[0]), 2), float(sizes[0]))
-    return near or ([few] if few.share > 0 else [])
+    smallest = Family(round(float(changed_shares[0]), 2), float(sizes[0]))
+    return ranker_families or ([smallest] if smallest.share > 0 else [])
 
 
 def spread_of(logger: Scored) -> float:
@@ -80,9 +80,9 @@ def spread_of(logger: Scored) -> float:
 def coldest_of(logger: Scored) -> float:
     """Return the temperature below which scores of a page lie too far apart to be exponentiated."""
     starts = logger.candidates.offsets[:-1]
-    known = np.isfinite(logger.scores)
-    top = np.maximum.reduceat(np.where(known, logger.scores, -np.inf), starts)
-    low = np.minimum.reduceat(np.where(known, logger.scores, np.inf), starts)
+    eligible = np.isfinite(logger.scores)
+    top = np.maximum.reduceat(np.where(eligible, logger.scores, -np.inf), starts)
+    low = np.minimum.reduceat(np.where(eligible, logger.scores, np.inf), starts)
     return float((top - low).max()) / WIDEST
 
 

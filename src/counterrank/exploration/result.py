@@ -65,7 +65,7 @@ class ExplorationOption(Record):
         return self._largest("rows_needed", targets)
 
     def _largest(self, name: str, targets: tuple[str, ...]) -> float:
-        values = [one[name] for one in self.detectable if one.target in targets]
+        values = [lift[name] for lift in self.detectable if lift.target in targets]
         return max((math.inf if value is None else value for value in values), default=math.inf)
 
 
@@ -125,8 +125,8 @@ class ExplorationPlan(RecordResult):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the chosen policy to a JSON file, for the server and for `--logger`, with the plan inside."""
         best = self.choice
-        about = {"kind": best.kind, "cost": best.cost.value, "planned_for": list(self.judged)}
-        text = exploration_file(parse_policy(best.spec), {**about, "result": self.to_dict()})
+        notes = {"kind": best.kind, "cost": best.cost.value, "planned_for": list(self.judged)}
+        text = exploration_file(parse_policy(best.spec), {**notes, "result": self.to_dict()})
         atomic.write_text(path, text)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""From a log to a better ranking policy, with a certificate."""
+"""Learning of a ranking policy from a log, with a certificate of its lift."""
 
 from counterrank.learning.learner import GRADES, learn
 from counterrank.learning.policy import LearnedPolicy, refuse_other_formats

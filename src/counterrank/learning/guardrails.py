@@ -17,7 +17,7 @@ from counterrank.records import Record, optional
 
 @dataclass(frozen=True, slots=True)
 class GuardrailBound(Record):
-    """What the certifying rows say of one guardrail, in all or in one group of rows."""
+    """The bound of one guardrail metric on the certifying rows, for all rows or for a group."""
 
     expression: str
     #: "safe" or "open".
@@ -31,85 +31,90 @@ class GuardrailBound(Record):
 
     @property
     def safe(self) -> bool:
-        """Whether the guardrail holds with the confidence asked for."""
+        """Whether the guardrail holds with the requested confidence."""
         return self.status == "safe"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WatchedRewards:
-    """A guardrail with its rewards (n,), which are 0 outside its group, and the largest possible reward."""
+    """A guardrail with its rewards (n,), zero outside its group, and the largest possible reward."""
 
     guardrail: Guardrail
     earned: Floats
-    most: float
+    max_reward: float
     group: str = ""
 
     def margins(self, weight: Floats) -> Floats:
-        """Return (n,) whose mean is above zero where the guardrail holds.
+        """Return margins (n,) whose mean is positive if and only if the guardrail holds.
 
-        A relative limit L requires E[(w - 1) r] >= L E[r], that is, a mean of (w - 1 - L) r of at least
-        zero; an absolute limit one of (w - 1) r - L.
+        A relative limit L requires E[(w - 1) r] >= L E[r], so the margin is (w - 1 - L) r. For an
+        absolute limit it is (w - 1) r - L.
         """
         gain = (weight - 1.0) * self.earned
         rail = self.guardrail
-        found: Floats = gain - rail.limit * (self.earned if rail.relative else 1.0)
-        return found if rail.above else -found
+        excess: Floats = gain - rail.limit * (self.earned if rail.relative else 1.0)
+        return excess if rail.above else -excess
 
     def lowest(self, largest: float) -> float:
-        """Return a number below which no margin lies, `largest` being the largest weight."""
+        """Return a lower limit of the margins if no weight exceeds `largest`."""
         rail = self.guardrail
-        # Margins rise with the weight where a lift must not fall, and fall with it where it must not
-        # rise.
+        # Margins increase with the weight if the guardrail is a lower limit, otherwise they decrease.
         worst = 0.0 if rail.above else largest
         ends = [
-            (worst - 1.0) * r - rail.limit * (r if rail.relative else 1.0) for r in (0.0, self.most)
+            (worst - 1.0) * r - rail.limit * (r if rail.relative else 1.0)
+            for r in (0.0, self.max_reward)
         ]
         return min(ends) if rail.above else -max(ends)
 
     def bound(self, weight: Floats, margin: float) -> GuardrailBound:
-        """Return the bound of the lift that follows from a bound of the mean margin."""
+        """Return the bound of the lift that corresponds to a bound of the mean margin."""
         rail, mean = self.guardrail, float(self.earned.mean())
         scale = mean if rail.relative else 1.0
         lift = float(((weight - 1.0) * self.earned).mean())
-        known = scale > 0
-        known = known and np.isfinite(margin)
-        low = rail.limit + (margin if rail.above else -margin) / scale if known else np.nan
+        estimable = scale > 0
+        estimable = estimable and np.isfinite(margin)
+        low = rail.limit + (margin if rail.above else -margin) / scale if estimable else np.nan
         return GuardrailBound(
-            rail.text, "safe" if margin >= 0 and known else "open",
-            lift / scale if known else np.nan, low, rail.limit, rail.unit, self.group,
-        )  # fmt: skip
+            rail.text,
+            "safe" if margin >= 0 and estimable else "open",
+            lift / scale if estimable else np.nan,
+            low,
+            rail.limit,
+            rail.unit,
+            self.group,
+        )
 
 
-def watched(log: RankingLog, metrics: Metrics, grade: str) -> list[WatchedRewards]:
-    """Return every guardrail, and each group of those by a column, on the rows of a log.
+def watched_rewards(log: RankingLog, metrics: Metrics, grade: str) -> list[WatchedRewards]:
+    """Return the guardrails on the rows of a log, with an entry for each group of guardrails by column.
 
     Raises
     ------
     ConfigError
-        A guardrail is of a ratio, or its rewards have no known range where the grade needs one.
+        The metric of a guardrail is a ratio, or grade "free" needs a range of its rewards.
     """
-    found: list[WatchedRewards] = []
+    rails: list[WatchedRewards] = []
     for rail in metrics.guardrails:
         metric = metrics.metric(rail.metric)
         if metric.ratio:
             raise ConfigError(
-                f"the guardrail '{rail.text}' is of a ratio, which no bound certifies; guard what it "
-                "counts instead"
+                f"the metric of the guardrail '{rail.text}' is a ratio, for which there is no bound; "
+                "use its numerator instead"
             )
-        own = measured(log, metric.measures[0])
-        earned = own.reward @ own.position_weights
-        counted = np.isin(own.reward, (0.0, 1.0)).all()
+        metric_log = measured(log, metric.measures[0])
+        earned = metric_log.reward @ metric_log.position_weights
+        counted = np.isin(metric_log.reward, (0.0, 1.0)).all()
         if grade == "free" and (not counted or earned.min() < 0):
             raise ConfigError(
-                f"the guardrail '{rail.text}' is of rewards that are not 0 or 1: grade 'free' would "
-                f"need to know how large they can be; take {say('--grade', 'assumed')}"
+                f"the rewards of the guardrail '{rail.text}' are not 0 or 1, and grade 'free' would "
+                f"need their range; use {say('--grade', 'assumed')}"
             )
-        most = float(own.position_weights.sum()) if not own.page_reward else 1.0
-        found += [
-            WatchedRewards(rail, np.where(rows, earned, 0.0), most, label)
+        max_reward = float(metric_log.position_weights.sum()) if not metric_log.page_reward else 1.0
+        rails += [
+            WatchedRewards(rail, np.where(rows, earned, 0.0), max_reward, label)
             for label, rows in _groups(log, rail)
         ]
-    return found
+    return rails
 
 
 def _groups(log: RankingLog, rail: Guardrail) -> list[tuple[str, Bools]]:
@@ -119,5 +124,5 @@ def _groups(log: RankingLog, rail: Guardrail) -> list[tuple[str, Bools]]:
     if column not in log.columns:
         raise ConfigError(f"there is no column '{column}' to guard by; give it as a segment too")
     labels = as_texts(np.asarray(log.columns[column]))
-    known = rail.among(np.unique(labels).tolist())
-    return [(f"{column} = {label}", labels == label) for label in known]
+    guarded = rail.among(np.unique(labels).tolist())
+    return [(f"{column} = {label}", labels == label) for label in guarded]

@@ -1,4 +1,4 @@
-"""A learned policy: its file, its scores, how it is served, and how it is evaluated on another log."""
+"""Learned policies: scores, serving, the policy file, and binding to the rows of another log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from counterrank.data.encoding import encoded_context, encoded_features
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.errors import PolicyError
 from counterrank.learning.scorer import Scorer
-from counterrank.learning.vocabulary import code_tables, coded, item_numbers, translated
+from counterrank.learning.vocabulary import code_tables, encode_labels, item_numbers, translate
 from counterrank.models import Rankings
 from counterrank.policies import (
     BestOf,
@@ -34,18 +34,54 @@ from counterrank.texts import first_line
 
 SCHEMA = "counterrank/policy/1"
 KINDS = ("best-of", "plackett-luce", "top")
-#: Rankings (n, D, K) of the items of a log's rows, as a scorer reads them.
+#: A function of rows and rankings (n, D, K) of a log that returns the input of a scorer.
 Reader = Callable[[RankingLog, Ints], Rankings]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LearnedPolicy:
-    """A scorer, and the way rankings are made from its scores.
+    """A scorer, and the way in which its scores become rankings.
 
-    `kind` "best-of": of `m` rankings drawn from the logger, the one with the best list value is
-    served. "plackett-luce": items are drawn without replacement by exp(score / `temperature`).
-    "top": sorted by score. Items are known by `items`,
-    labels or ids in the order of the scorer's numbers.
+    Parameters
+    ----------
+    kind
+        "best-of" serves the best by list value of `m` rankings drawn from the logger, "plackett-luce"
+        draws items without replacement by exp(score / `temperature`), "top" sorts by score.
+    scorer
+        The fitted reward model.
+    items
+        The labels or ids of items, in the order of the scorer's item numbers.
+    position_weights
+        The weight of each position's reward (K,).
+    m
+        Number of rankings that "best-of" compares.
+    temperature
+        Temperature of "plackett-luce".
+    context_names, context_categories
+        The columns of the context, and the labels of those that are categories.
+    feature_names, feature_categories
+        The columns of the item features, and the labels of those that are categories.
+    certificate
+        The certificate of the policy, for readers.
+    learned_from
+        The fingerprint of the rows it was learned from, on which it cannot be evaluated.
+
+    Raises
+    ------
+    PolicyError
+        The kind is unknown.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> rng = np.random.default_rng(0)
+    >>> policy = cr.PlackettLuce(rng.normal(size=(600, 6)))
+    >>> action = policy.sample(3, rng)[:, 0]
+    >>> clicks = (rng.random(action.shape) < action / 6).astype(float)
+    >>> log = cr.RankingLog(action=action, reward=clicks, propensity=policy)
+    >>> learned = cr.learn(log, independent_rows=True)
+    >>> learned.policy
+    LearnedPolicy('best-of', m=16, items=6)
     """
 
     kind: str
@@ -58,9 +94,7 @@ class LearnedPolicy:
     context_categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     feature_names: tuple[str, ...] = ()
     feature_categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: What was certified when it was learned, for people.
     certificate: Mapping[str, Any] = field(default_factory=dict)
-    #: The fingerprint of the rows it was learned from: on these no evaluation is reliable.
     learned_from: str = ""
 
     def __post_init__(self) -> None:
@@ -87,17 +121,17 @@ class LearnedPolicy:
     ) -> Floats:
         """Return the score of each candidate (n, C); without candidates the columns are `items`.
 
-        `context` (n, d) has the columns `context_names`, categories as labels or as codes of
-        `context_categories`. `candidates` (n, C) are items as in `items`, -1 or None where there is
-        none. `item_features` is a table (A, p) in the order of `items`, or (n, C, p) beside the
-        candidates, with the columns `feature_names`.
+        `context` (n, d) has the columns `context_names`, with categories as labels or as codes of
+        `context_categories`. `candidates` (n, C) are items as in `items`, padded with -1 or None.
+        `item_features` is a table (A, p) in the order of `items`, or (n, C, p) for the candidates,
+        with the columns `feature_names`.
         """
         x = self._context(context, candidates)
         if candidates is None:
             numbers = np.broadcast_to(np.arange(len(self.items)), (len(x), len(self.items)))
         else:
             numbers = self._numbers(candidates)
-        return self.scorer.relevance(self._given(x, numbers[:, None, :], item_features))
+        return self.scorer.relevance(self._with_features(x, numbers[:, None, :], item_features))
 
     def list_value(
         self, context: ArrayLike | None, rankings: ArrayLike, item_features: ArrayLike | None = None
@@ -108,15 +142,12 @@ class LearnedPolicy:
     def serve(
         self, context: ArrayLike | None, draws: ArrayLike, item_features: ArrayLike | None = None
     ) -> NDArray[Any]:
-        """Return the best (n, K) by list value of rankings (n, m, K) that the logger has drawn.
-
-        The first of equals.
-        """
-        given = np.asarray(draws)
-        if given.ndim != 3:
-            raise PolicyError(f"draws are rankings (n, m, K); got shape {given.shape}")
-        best = np.argmax(self._values(context, given, item_features), axis=1)
-        chosen: NDArray[Any] = given[np.arange(len(given)), best]
+        """Return the best (n, K) by list value of rankings (n, m, K) drawn from the logger."""
+        rankings = np.asarray(draws)
+        if rankings.ndim != 3:
+            raise PolicyError(f"draws are rankings (n, m, K); got shape {rankings.shape}")
+        best = np.argmax(self._values(context, rankings, item_features), axis=1)
+        chosen: NDArray[Any] = rankings[np.arange(len(rankings)), best]
         return chosen
 
     def _values(
@@ -124,12 +155,12 @@ class LearnedPolicy:
     ) -> Floats:
         """Return the expected total rewards (n, m) of rankings (n, m, K)."""
         x, numbers = self._context(context, rankings), self._numbers(rankings)
-        pages = self._given(x, numbers, item_features)
+        pages = self._with_features(x, numbers, item_features)
         values = self.scorer.list_value(pages, self.position_weights)
         return values.reshape(numbers.shape[:2])
 
     def bind(self, log: RankingLog) -> Policy:
-        """Return the policy on the rows of a log, for `evaluate`: the same items, context and features by name."""
+        """Return the policy on the rows of a log; items, context and features are matched by name."""
         bound = self._policy(log)
         bound.rule = self
         return bound
@@ -141,48 +172,48 @@ class LearnedPolicy:
             if logger is None:
                 raise PolicyError(
                     "this policy serves the best of several rankings of today's policy, so its "
-                    "weights need today's policy itself: give scores and --logger, or whole "
+                    "weights require today's policy: give scores and --logger, or log the item "
                     "distributions ('propensity_dist')"
                 )
 
             def value(rows: Ints, drawn: Ints) -> Floats:
-                part = rankings(log.take(rows), drawn)
-                return self.scorer.list_value(part, self.position_weights).reshape(drawn.shape[:2])
+                pages = rankings(log.take(rows), drawn)
+                return self.scorer.list_value(pages, self.position_weights).reshape(drawn.shape[:2])
 
-            # Draws depend on the row's number in the whole log, so that batches do not change weights.
+            # The draws depend on the row's number in the log, so that batches do not change weights.
             numbers = np.r_[log.rows]
             return BestOf(logger, value, self.m, draws=max(64, 2 * self.m), numbers=numbers)
         if log.candidates is not None:
-            found = self._candidate_scores(log, log.candidates, rankings) / self.temperature
-            return Scored(log.candidates, found, parse_policy(self.kind))
-        every = np.broadcast_to(np.arange(log.n_actions), (log.n, 1, log.n_actions))
-        table = self.scorer.relevance(rankings(log, every))
+            scores = self._candidate_scores(log, log.candidates, rankings) / self.temperature
+            return Scored(log.candidates, scores, parse_policy(self.kind))
+        all_items = np.broadcast_to(np.arange(log.n_actions), (log.n, 1, log.n_actions))
+        table = self.scorer.relevance(rankings(log, all_items))
         if self.kind == "plackett-luce":
             return PlackettLuce(table / self.temperature)
-        # Stable sort: ties stay in the order of items on any machine.
+        # A stable sort, so that the order of ties does not depend on the machine.
         order = np.argsort(-table, axis=1, kind="stable")[:, : log.K]
         return policies.Deterministic(order, n_actions=table.shape[1])
 
     def _reader(self, log: RankingLog) -> Reader:
-        """Return a function from rows of a log and rankings (n, D, K) of its items to what the scorer reads."""
+        """Return a function that turns rows and rankings (n, D, K) of a log into the scorer's input."""
         if log.K > len(self.position_weights):
             raise PolicyError(
                 f"the policy was learned on pages of {len(self.position_weights)} positions, and "
-                f"this log has {log.K}: it knows nothing of what is below"
+                f"this log has {log.K}; it cannot value the positions below"
             )
-        own = ("context", self.context_names, self.context_categories)
-        context = code_tables(*own, log.context_names, log.categories)
-        own = ("item features", self.feature_names, self.feature_categories)
-        features = code_tables(*own, log.item_feature_names, log.categories_of_items)
+        role = ("context", self.context_names, self.context_categories)
+        context = code_tables(*role, log.context_names, log.categories)
+        role = ("item features", self.feature_names, self.feature_categories)
+        features = code_tables(*role, log.item_feature_names, log.categories_of_items)
         numbers = item_numbers(self.items, log, features=bool(self.feature_names))
 
         def rankings(rows: RankingLog, items: Ints) -> Rankings:
             ids = np.asarray(items, dtype=np.int64)
             x = np.empty((rows.n, 0)) if rows.context is None else rows.context
-            # By the log's ids: features are the log's own.
-            raw = translated(rows.features_of(ids), features) if self.feature_names else None
-            own = ids if numbers is None else numbers[ids]
-            return self._rankings(translated(x, context), own, raw)
+            # Features are looked up by the ids of the log.
+            raw = translate(rows.features_of(ids), features) if self.feature_names else None
+            item_numbers_of_rows = ids if numbers is None else numbers[ids]
+            return self._rankings(translate(x, context), item_numbers_of_rows, raw)
 
         return rankings
 
@@ -191,60 +222,62 @@ class LearnedPolicy:
     ) -> Floats:
         out = np.empty(len(candidates.items))
         for rows in candidates.blocks(200_000):
-            part = log.take(rows)
-            assert part.candidates is not None
-            padded = part.candidates.dense(part.candidates.items.astype(np.float64), -1.0).astype(
+            block = log.take(rows)
+            assert block.candidates is not None
+            padded = block.candidates.dense(block.candidates.items.astype(np.float64), -1.0).astype(
                 np.int64
             )
-            found = self.scorer.relevance(rankings(part, padded[:, None, :]))
-            out[candidates.offsets[rows.start] : candidates.offsets[rows.stop]] = found[padded >= 0]
+            scores = self.scorer.relevance(rankings(block, padded[:, None, :]))
+            out[candidates.offsets[rows.start] : candidates.offsets[rows.stop]] = scores[
+                padded >= 0
+            ]
         return out
 
-    def _context(self, context: ArrayLike | None, like: Any) -> Floats:
+    def _context(self, context: ArrayLike | None, rows: Any) -> Floats:
         if context is None:
             if self.context_names:
                 raise PolicyError(
                     f"the policy needs a context with the columns {', '.join(self.context_names)}"
                 )
-            return np.empty((1 if like is None else len(np.asarray(like)), 0))
-        given = np.asarray(context)
-        given = given[:, None] if given.ndim == 1 else given
-        if given.ndim != 2 or given.shape[1] != len(self.context_names):
+            return np.empty((1 if rows is None else len(np.asarray(rows)), 0))
+        table = np.asarray(context)
+        table = table[:, None] if table.ndim == 1 else table
+        if table.ndim != 2 or table.shape[1] != len(self.context_names):
             raise PolicyError(
-                f"the context has shape {given.shape}; expected {len(self.context_names)} columns: "
+                f"the context has shape {table.shape}; expected {len(self.context_names)} columns: "
                 f"{', '.join(self.context_names) or 'none'}"
             )
-        return coded(given, self.context_names, self.context_categories)
+        return encode_labels(table, self.context_names, self.context_categories)
 
     def _numbers(self, items: Any) -> Ints:
-        given = np.asarray(items)
+        array = np.asarray(items)
         named = bool(self.items) and isinstance(self.items[0], str)
-        flat = given.ravel().tolist()
-        if given.dtype.kind in "iu" and not named:
-            return given.astype(np.int64)
-        known = {None: -1, -1: -1, **{item: number for number, item in enumerate(self.items)}}
-        other = next((item for item in flat if item not in known), None)
-        # An unknown name may be a new item. A number among names means that items are called otherwise.
-        if other is not None and isinstance(other, str) != named:
+        flat = array.ravel().tolist()
+        if array.dtype.kind in "iu" and not named:
+            return array.astype(np.int64)
+        numbers = {None: -1, -1: -1, **{item: number for number, item in enumerate(self.items)}}
+        unknown = next((item for item in flat if item not in numbers), None)
+        # An unknown name may be a new item; a number among names is an error.
+        if unknown is not None and isinstance(unknown, str) != named:
             raise PolicyError(
                 f"the policy knows its items by {'names' if named else 'numbers'}, such as "
-                f"{self.items[0]!r}; {other!r} is none"
+                f"{self.items[0]!r}; got {unknown!r}"
             )
-        found = [known.get(item, len(self.items)) for item in flat]
-        return np.array(found, dtype=np.int64).reshape(given.shape)
+        coded_items = [numbers.get(item, len(self.items)) for item in flat]
+        return np.array(coded_items, dtype=np.int64).reshape(array.shape)
 
-    def _given(self, x: Floats, numbers: Ints, item_features: ArrayLike | None) -> Rankings:
-        """Return rankings (n, D, C) of the scorer's numbers, with the features that a caller gives."""
+    def _with_features(self, x: Floats, numbers: Ints, item_features: ArrayLike | None) -> Rankings:
+        """Return the scorer's input for item numbers (n, D, C) and the features given by the caller."""
         if not self.feature_names:
             return self._rankings(x, numbers, None)
         if item_features is None:
             raise PolicyError(f"the policy needs item features: {', '.join(self.feature_names)}")
-        given = np.asarray(item_features, dtype=np.float64)
-        if given.ndim == 2:
-            shown = given[np.clip(numbers, 0, len(given) - 1)]
+        values = np.asarray(item_features, dtype=np.float64)
+        if values.ndim == 2:
+            shown = values[np.clip(numbers, 0, len(values) - 1)]
             raw = np.where((numbers >= 0)[..., None], shown, np.nan)
         else:
-            raw = given.reshape(*numbers.shape, -1)
+            raw = values.reshape(*numbers.shape, -1)
         if raw.shape[-1] != len(self.feature_names):
             raise PolicyError(
                 f"item features have {raw.shape[-1]} columns; expected "
@@ -253,7 +286,7 @@ class LearnedPolicy:
         return self._rankings(x, numbers, raw)
 
     def _rankings(self, x: Floats, numbers: Ints, raw: Floats | None) -> Rankings:
-        """Return rankings (n, D, C) of the scorer's numbers, with context and features as it was fitted to."""
+        """Return the scorer's input: item numbers (n, D, C) with encoded context and features."""
         n, D, C = numbers.shape
         x = encoded_context(x, self.context_names, self.context_categories)
         features = None
@@ -280,14 +313,14 @@ class LearnedPolicy:
         }
 
     def save(self, path: str | os.PathLike[str], *, result: Json | None = None) -> None:
-        """Write the policy as JSON, whole or not at all, with the result that it came with."""
+        """Write the policy, and the result of learning if given, as JSON; the file is replaced atomically."""
         refuse_other_formats(path)
-        found = self.to_dict() | ({} if result is None else {"result": result})
-        write_text(path, json.dumps(found, ensure_ascii=False, allow_nan=False) + "\n")
+        content = self.to_dict() | ({} if result is None else {"result": result})
+        write_text(path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LearnedPolicy:
-        """Return the policy of plain data, which is checked because a file may come from anywhere."""
+        """Return the policy of plain data; raise PolicyError if it is not valid."""
         if data.get("schema") != SCHEMA:
             raise PolicyError(f"schema {data.get('schema')!r}: this version reads {SCHEMA!r}")
         try:
@@ -295,13 +328,13 @@ class LearnedPolicy:
             weights = np.asarray(data["position_weights"], dtype=np.float64)
             if weights.shape != (scorer.K,) or not np.isfinite(weights).all():
                 raise ValueError(f"there is not one position weight for each of {scorer.K} places")
-            found = cls(
+            policy = cls(
                 kind=str(data["kind"]),
                 scorer=scorer,
-                items=_known_items(data["items"]),
+                items=_parse_items(data["items"]),
                 position_weights=weights,
-                m=_draws(data["m"]),
-                temperature=_temperature(data["temperature"]),
+                m=_parse_m(data["m"]),
+                temperature=_parse_temperature(data["temperature"]),
                 context_names=_texts(data["context"]["names"]),
                 context_categories=_tuples(data["context"]["categories"]),
                 feature_names=_texts(data["features"]["names"]),
@@ -309,12 +342,14 @@ class LearnedPolicy:
                 certificate=dict(data.get("certificate", {})),
                 learned_from=str(data.get("learned_from", "")),
             )
-            blank = np.full((1, len(found.feature_names)), np.nan)
-            raw = blank.reshape(1, 1, 1, -1) if found.feature_names else None
-            one = np.zeros((1, len(found.context_names)))
-            if not scorer.reads(found._rankings(one, np.zeros((1, 1, 1), dtype=np.int64), raw)):
-                raise ValueError("its scorer reads other columns than it names")
-            return found
+            blank = np.full((1, len(policy.feature_names)), np.nan)
+            raw = blank.reshape(1, 1, 1, -1) if policy.feature_names else None
+            blank_context = np.zeros((1, len(policy.context_names)))
+            if not scorer.reads(
+                policy._rankings(blank_context, np.zeros((1, 1, 1), dtype=np.int64), raw)
+            ):
+                raise ValueError("the columns of its scorer do not match their names")
+            return policy
         except PolicyError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as problem:
@@ -322,7 +357,7 @@ class LearnedPolicy:
 
 
 def refuse_other_formats(path: str | os.PathLike[str]) -> None:
-    """Raise for a name of the ONNX format, which earlier versions wrote."""
+    """Raise PolicyError for a file name of the ONNX format."""
     if os.fspath(path).lower().endswith(".onnx"):
         raise PolicyError(
             f"'{os.fspath(path)}': policies are not written as ONNX graphs; write a .json file, and "
@@ -331,42 +366,42 @@ def refuse_other_formats(path: str | os.PathLike[str]) -> None:
 
 
 def sampler_of(log: RankingLog) -> Policy | None:
-    """Return the logging policy as something that can be drawn from: a policy, or whole distributions; else None."""
+    """Return the logging policy as a sampler, or None if the log has neither a policy nor distributions."""
     if isinstance(log.propensity, Policy):
         return log.propensity if "sample" in log.propensity.capabilities else None
-    found = log.dists.get(LOGGING)
-    return Factored(found) if found is not None else None
+    distribution = log.dists.get(LOGGING)
+    return Factored(distribution) if distribution is not None else None
 
 
-#: No page is the best of more draws than this.
-_MOST_DRAWS = 1024
+#: Limit of m in a policy file.
+_MAX_DRAWS = 1024
 
 
-def _draws(m: Any) -> int:
-    if not isinstance(m, int) or isinstance(m, bool) or not 1 <= m <= _MOST_DRAWS:
-        raise ValueError(f"m is a whole number from 1 to {_MOST_DRAWS}, not {str(m)[:40]}")
+def _parse_m(m: Any) -> int:
+    if not isinstance(m, int) or isinstance(m, bool) or not 1 <= m <= _MAX_DRAWS:
+        raise ValueError(f"m is a whole number from 1 to {_MAX_DRAWS}, not {str(m)[:40]}")
     return m
 
 
-def _temperature(given: Any) -> float:
-    found = float(given)
-    if not 0.0 < found < np.inf:
-        raise ValueError(f"the temperature is a number above 0, not {found}")
-    return found
+def _parse_temperature(stored: Any) -> float:
+    temperature = float(stored)
+    if not 0.0 < temperature < np.inf:
+        raise ValueError(f"the temperature is a number above 0, not {temperature}")
+    return temperature
 
 
-def _known_items(given: Any) -> tuple[Any, ...]:
-    """Return items as a file lists them: names, none twice, or the numbers from 0 on."""
-    items = tuple(given) if isinstance(given, list) else ()
-    named = len(set(map(str, items))) == len(items) and all(isinstance(one, str) for one in items)
+def _parse_items(stored: Any) -> tuple[Any, ...]:
+    """Return the items of a policy file, which must be distinct names or the numbers from 0 on."""
+    items = tuple(stored) if isinstance(stored, list) else ()
+    named = len(set(map(str, items))) == len(items) and all(isinstance(item, str) for item in items)
     if not items or not (named or items == tuple(range(len(items)))):
         raise ValueError("items are different names, or the numbers from 0 on")
     return items
 
 
-def _tuples(found: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    return {str(name): _texts(labels) for name, labels in found.items()}
+def _tuples(labels_by_name: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    return {str(name): _texts(labels) for name, labels in labels_by_name.items()}
 
 
-def _texts(found: Sequence[Any]) -> tuple[str, ...]:
-    return tuple(str(value) for value in found)
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(str(value) for value in values)

@@ -1,4 +1,4 @@
-"""The result of learning: the policy, its certificate, the path, and who gains or loses by it."""
+"""The result of learning: the policy, its certificate, the path, and the lift of segments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Step(Record):
 
     @property
     def step(self) -> float:
-        """0 is the logger, 1 fully learned."""
+        """The position on the path: 0 is the logger, 1 the limit of large m."""
         return 1.0 - 1.0 / self.m
 
     def to_dict(self) -> Json:
@@ -64,7 +64,7 @@ class CertifiedLift(Record):
 
 @dataclass(frozen=True, slots=True)
 class SegmentGain(Record):
-    """What a segment gains on the certifying rows; the interval counts all segments."""
+    """The lift of a segment on the certifying rows, with a simultaneous interval over segments."""
 
     column: str
     label: str
@@ -78,16 +78,16 @@ class SegmentGain(Record):
 
 @dataclass(frozen=True, slots=True)
 class Certificate(RecordResult):
-    """A lower bound of the lift of the exported policy, from rows that played no part in choosing it."""
+    """A lower bound of the lift of the exported policy, from rows that were not used to choose it."""
 
     SCHEMA, NAME, ROWS = "counterrank/learning/1", "learned policy", "path"
     REPORT = "counterrank.report.learning"
 
-    #: Whether the policy is better than the logger at the level asked for, and no guardrail open.
+    #: Whether the policy is better than the logger at the requested level and all guardrails hold.
     certified: bool
     grade: str
     lift: CertifiedLift
-    #: What today's policy earned per ranking on the certifying rows: its `value`.
+    #: The mean reward of today's policy per ranking on the certifying rows, as `value`.
     logger: dict[str, float]
     sentence: str = ""
     kind: str = "best-of"
@@ -96,18 +96,18 @@ class Certificate(RecordResult):
     step: float = 0.0
     path: tuple[Step, ...] = ()
     rows: dict[str, int] = field(default_factory=dict)
-    #: About how many rows would certify this gain, where these did not; None where there is no gain.
+    #: Approximate number of rows that would certify this gain; None if certified or without gain.
     more_rows: int | None = None
     #: Whether the gain on the learning rows is large enough to be believed.
     agreed: bool = True
-    #: Whether the log says which rows belong to one visitor, by units or by a declaration.
+    #: Whether visitors are known, by units or by a declaration.
     declared: bool = True
-    #: A unit with so many rows that the bound is wider.
+    #: The unit with the most rows, if it has so many that the bound is wider.
     heaviest: Heaviest | None = None
     segments: tuple[SegmentGain, ...] = ()
-    #: What the model was fitted with, for people.
+    #: How the model was fitted.
     model: Json = field(default_factory=dict)
-    #: The name of the policy file, where one was written.
+    #: The name of the policy file, if one was written.
     policy: str | None = None
     #: Bounds of further metrics, each with a share of the error that the level allows.
     guardrails: tuple[GuardrailBound, ...] = optional(default=())
@@ -129,8 +129,8 @@ class Certificate(RecordResult):
 
     @property
     def open_guardrails(self) -> list[GuardrailBound]:
-        """Guardrails that these rows cannot show to hold."""
-        return [one for one in self.guardrails if not one.safe]
+        """The guardrails that are not certified to hold."""
+        return [guardrail for guardrail in self.guardrails if not guardrail.safe]
 
     def __str__(self) -> str:
         """Return the certificate in one sentence."""
@@ -139,7 +139,20 @@ class Certificate(RecordResult):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Learned(Result):
-    """The result of `counterrank.learning`: a policy and its certificate."""
+    """The result of `counterrank.learn`: a policy and its certificate.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> rng = np.random.default_rng(0)
+    >>> policy = cr.PlackettLuce(rng.normal(size=(600, 6)))
+    >>> action = policy.sample(3, rng)[:, 0]
+    >>> clicks = (rng.random(action.shape) < action / 6).astype(float)
+    >>> log = cr.RankingLog(action=action, reward=clicks, propensity=policy)
+    >>> learned = cr.learn(log, independent_rows=True)
+    >>> learned.path[0].m, learned.certificate.rows["learn"]
+    (1, 240)
+    """
 
     SCHEMA, NAME, ROWS = Certificate.SCHEMA, Certificate.NAME, Certificate.ROWS
 
@@ -148,11 +161,11 @@ class Learned(Result):
 
     @property
     def path(self) -> tuple[Step, ...]:
-        """From the logger to the largest m that was tried."""
+        """The steps from the logger to the largest m that was compared."""
         return self.certificate.path
 
     def save(self, path: Path) -> None:
-        """Write the policy as JSON, with this result inside; `counterrank.load_policy` reads the policy."""
+        """Write the policy and this result as JSON; `counterrank.load_policy` reads the policy."""
         self.policy.save(path, result=self.to_dict())
 
     def to_dict(self, policy: str | None = None) -> Json:
@@ -164,51 +177,53 @@ class Learned(Result):
         return write_json(self.to_dict(policy), path)
 
     def document(self, detail: int = PAGE) -> Document:
-        """Return what was learned, as blocks."""
+        """Return the report as blocks."""
         return self.certificate.document(detail)
 
     def __repr__(self) -> str:
-        """Return the certificate in short."""
-        found = self.certificate
+        """Return the main numbers of the certificate."""
+        certificate = self.certificate
         return (
-            f"Learned(certified={found.certified}, m={found.m}, lift={found.value:.4g}, "
-            f"low={found.low:.4g})"
+            f"Learned(certified={certificate.certified}, m={certificate.m}, lift={certificate.value:.4g}, "
+            f"low={certificate.low:.4g})"
         )
 
 
-#: Labels of a segment column at most; more is an id.
-_MOST_LABELS = 50
+#: Largest number of labels of a segment column; a column with more is an id.
+_MAX_LABELS = 50
 
 
 def segments_of(
-    part: RankingLog, gains: Floats, unit: Ints, columns: Sequence[str], level: float
+    log: RankingLog, gains: Floats, unit: Ints, columns: Sequence[str], level: float
 ) -> tuple[SegmentGain, ...]:
-    """Return the lift of each segment on the certifying rows, adjusted for looking at many.
+    """Return the lift of each segment on the certifying rows, adjusted for multiple comparisons.
 
-    Intervals are Bonferroni's over all segments, p-values Holm's; both count units. A segment of one
-    unit has no error.
+    Intervals are adjusted by Bonferroni's method, p-values by Holm's. Standard errors are those of
+    means over units; a segment with one unit has none.
     """
-    found: list[tuple[str, str, int, float, float]] = []
+    gains_by_segment: list[tuple[str, str, int, float, float]] = []
     for column in columns:
-        if column not in part.columns:
+        if column not in log.columns:
             raise ConfigError(
-                f"there is no column '{column}' to look at; known: "
-                f"{', '.join(part.columns) or 'none'}"
+                f"there is no segment column '{column}'; the log has: "
+                f"{', '.join(log.columns) or 'none'}"
             )
-        values = as_texts(np.asarray(part.columns[column]))
+        values = as_texts(np.asarray(log.columns[column]))
         labels = np.unique(values)
-        if len(labels) > _MOST_LABELS:
+        if len(labels) > _MAX_LABELS:
             raise ConfigError(
-                f"segment column '{column}' has {len(labels):,} values; at most {_MOST_LABELS}"
+                f"segment column '{column}' has {len(labels):,} values; at most {_MAX_LABELS}"
             )
         for label in labels:
-            own = values == label
-            (mean,) = means_of([gains[own]], unit[own])
-            found.append((column, str(label), int(own.sum()), mean.value, mean.stderr))
-    adjusted = holm([two_sided(value, stderr) for *_, value, stderr in found])
-    # Bonferroni for intervals: Holm's steps order p-values and give no ends.
-    z = critical_value(1.0 - (1.0 - level) / max(len(found), 1))
+            in_segment = values == label
+            (mean,) = means_of([gains[in_segment]], unit[in_segment])
+            gains_by_segment.append(
+                (column, str(label), int(in_segment.sum()), mean.value, mean.stderr)
+            )
+    adjusted = holm([two_sided(value, stderr) for *_, value, stderr in gains_by_segment])
+    # Bonferroni for intervals, because Holm's method gives no intervals.
+    z = critical_value(1.0 - (1.0 - level) / max(len(gains_by_segment), 1))
     return tuple(
         SegmentGain(*row, row[3] - z * row[4], row[3] + z * row[4], float(p))
-        for row, p in zip(found, adjusted, strict=True)
+        for row, p in zip(gains_by_segment, adjusted, strict=True)
     )

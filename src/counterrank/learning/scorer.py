@@ -1,4 +1,4 @@
-"""A fitted reward model as data: numbers in JSON."""
+"""A fitted reward model that can be stored as JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,22 +28,22 @@ from counterrank.records import Json
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scorer:
-    """A reward model of all learning rows: the worth of a list, and a key to sort items by."""
+    """A reward model of all learning rows, which values rankings and scores items."""
 
     model: ListModel
 
     @property
     def K(self) -> int:  # noqa: N802 - the letter of the papers
-        """Number of places of the pages that it was fitted to."""
+        """Number of positions of the rankings that it was fitted to."""
         return min(predictor.parameters.K for predictor in self._predictors())
 
     def reads(self, rankings: Rankings) -> bool:
-        """Whether it was fitted to as many columns of context and of features as rankings have."""
+        """Whether the rankings have the numbers of context and feature columns that it was fitted to."""
         features = 0 if rankings.features is None else rankings.features.shape[-1]
         return all(
-            (len(one.encoding.context.mean), _width(one.encoding.features))
+            (len(predictor.encoding.context.mean), _width(predictor.encoding.features))
             == (rankings.x.shape[1], features)
-            for one in self._predictors()
+            for predictor in self._predictors()
         )
 
     def _predictors(self) -> tuple[Predictor, ...]:
@@ -58,7 +58,7 @@ class Scorer:
         return values
 
     def relevance(self, rankings: Rankings) -> Floats:
-        """Return a key to sort candidates by (m, C), -inf in the padding."""
+        """Return scores of candidates (m, C), -inf for padding."""
         return self.model.relevance(rankings, ALL)
 
     def to_dict(self) -> Json:
@@ -70,36 +70,38 @@ class Scorer:
             return {**Scorer(model.clicks).to_dict(), "model": "click-amount", "amount": amount}
         if isinstance(model, NumberModel):
             size = {"centre": model.centre, "unit": model.unit}
-            return {"model": "linear", **size, "predictor": _written(model.predictor)}
+            return {"model": "linear", **size, "predictor": _to_data(model.predictor)}
         if isinstance(model, ClickModel):
-            return {"model": "click-history", "predictor": _written(model.predictor)}
+            return {"model": "click-history", "predictor": _to_data(model.predictor)}
         if isinstance(model, BoostedModel):
             first, trees = Scorer(model.first).to_dict(), model.trees[ALL].to_dict()
             return {"model": "boosting", "first": first, "trees": trees}
-        raise PolicyError(f"a model of type {type(model).__name__} has no form as data")
+        raise PolicyError(f"a model of type {type(model).__name__} cannot be stored")
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Scorer":
-        """Return the scorer of plain data; what is missing or of another kind raises what Python raises."""
+        """Return the scorer of plain data; invalid data raises LookupError, TypeError or ValueError."""
         if data["model"] == "boosting":
             first = cls.from_dict(data["first"]).model
             return cls(BoostedModel(first, (Trees.from_dict(data["trees"]),), details={}))
-        predictor = _read(data["predictor"])
+        predictor = _predictor(data["predictor"])
         if data["model"] == "click-history":
             return cls(ClickModel(predictor))
         if data["model"] == "click-amount":
-            own = data["amount"]
-            return cls(AmountModel(ClickModel(predictor), _number(own, Family.GAMMA)))
+            amount = data["amount"]
+            return cls(AmountModel(ClickModel(predictor), _number(amount, Family.GAMMA)))
         if data["model"] == "linear":
             return cls(_number(data, Family.NORMAL))
         raise ValueError(f"its scorer '{data['model']}' is unknown")
 
 
 def _number(data: Mapping[str, Any], family: Family) -> NumberModel:
-    return NumberModel(_read(data["predictor"]), family, float(data["centre"]), float(data["unit"]))
+    return NumberModel(
+        _predictor(data["predictor"]), family, float(data["centre"]), float(data["unit"])
+    )
 
 
-def _written(predictor: Predictor) -> Json:
+def _to_data(predictor: Predictor) -> Json:
     parameters, encoding = predictor.parameters, predictor.encoding
     return {
         "theta": parameters.theta[-1].tolist(),
@@ -112,44 +114,46 @@ def _written(predictor: Predictor) -> Json:
         "slopes": encoding.slopes,
         "competition": predictor.variant.competition,
         "curved": predictor.curved,
-        "first": None if predictor.first is None else _written(predictor.first),
+        "first": None if predictor.first is None else _to_data(predictor.first),
         "rivals": None if predictor.rivals is None else _scaling(predictor.rivals),
     }
 
 
-#: Coefficients are log odds, or in units of the rewards' spread; beyond this exp() overflows.
-_FURTHEST = 700.0
+#: Limit of coefficients, which are log odds or in units of the rewards' spread: exp() overflows beyond.
+_MAX_COEFFICIENT = 700.0
 
 
-def _read(data: Mapping[str, Any]) -> Predictor:
+def _predictor(data: Mapping[str, Any]) -> Predictor:
     theta = _numbers(data["theta"])[None, :]
-    if (np.abs(theta) > _FURTHEST).any():
-        raise ValueError("a coefficient is beyond any odds")
+    if (np.abs(theta) > _MAX_COEFFICIENT).any():
+        raise ValueError(f"a coefficient is larger than {_MAX_COEFFICIENT:.0f}")
     parameters = Parameters(theta, *(_count(data, name) for name in ("K", "items", "d")))
-    features = None if data["features"] is None else _scaled(data["features"])
-    # A file may hold anything, and items are looked up by sorted ids without repeats.
-    seen = np.asarray(data["seen"], dtype=np.int64)
+    features = None if data["features"] is None else _scaling_of(data["features"])
+    # The lookup of items requires sorted ids without repeats.
+    item_ids = np.asarray(data["seen"], dtype=np.int64)
     if (
-        seen.ndim != 1
-        or len(seen) != parameters.items
-        or not len(seen)
-        or seen[0] < 0
-        or (np.diff(seen) <= 0).any()
+        item_ids.ndim != 1
+        or len(item_ids) != parameters.items
+        or not len(item_ids)
+        or item_ids[0] < 0
+        or (np.diff(item_ids) <= 0).any()
     ):
-        raise ValueError("the items seen do not fit the number of items")
-    encoding = Encoding(seen, _scaled(data["context"]), features, None, _switch(data, "slopes"))
+        raise ValueError("the item ids do not fit the number of items")
+    encoding = Encoding(
+        item_ids, _scaling_of(data["context"]), features, None, _switch(data, "slopes")
+    )
     curved, rivals = _switch(data, "curved"), None
     if data["rivals"] is not None:
-        rivals = _scaled(data["rivals"])
-        known = 4 + curved + (features is not None)
-        if len(rivals.mean) != known:
+        rivals = _scaling_of(data["rivals"])
+        expected_columns = 4 + curved + (features is not None)
+        if len(rivals.mean) != expected_columns:
             raise ValueError(
-                f"it reads {len(rivals.mean)} columns of competition where this version has {known}; "
+                f"it has {len(rivals.mean)} columns of competition, this version {expected_columns}; "
                 "learn the policy again"
             )
-    first = None if data["first"] is None else _read(data["first"])
+    first = None if data["first"] is None else _predictor(data["first"])
     if first is not None and first.curved != curved:
-        raise ValueError("one of its two parts predicts log odds, the other numbers")
+        raise ValueError("its two predictors are of different kinds")
     _refuse_misfits(parameters, encoding, 0 if rivals is None else len(rivals.mean), first)
     return Predictor(
         parameters,
@@ -164,41 +168,47 @@ def _read(data: Mapping[str, Any]) -> Predictor:
 
 
 def _count(data: Mapping[str, Any], name: str) -> int:
-    found = data[name]
-    # A thousand places or a million items are beyond any page and any stored scorer.
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= _MOST[name]:
-        raise ValueError(f"{name} is no number from 0 to {_MOST[name]:,}")
-    return found
+    count = data[name]
+    # Limits far above any stored scorer, so that a damaged file cannot exhaust memory.
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= _LIMITS[name]:
+        raise ValueError(f"{name} is not an integer from 0 to {_LIMITS[name]:,}")
+    return count
 
 
 def _switch(data: Mapping[str, Any], name: str) -> bool:
-    found = data[name]
-    if not isinstance(found, bool):
-        raise ValueError(f"{name} is true or false")
-    return found
+    switch = data[name]
+    if not isinstance(switch, bool):
+        raise ValueError(f"{name} must be true or false")
+    return switch
 
 
-_MOST = {"K": 1_000, "items": 10_000_000, "d": 100_000}
+_LIMITS = {"K": 1_000, "items": 10_000_000, "d": 100_000}
 
 
 def _refuse_misfits(
     parameters: Parameters, encoding: Encoding, rivals: int, first: Predictor | None
 ) -> None:
-    """Raise where sizes disagree, because kernels would read beyond their arrays."""
+    """Raise ValueError if sizes disagree, because kernels would read beyond their arrays."""
     context = len(encoding.context.mean)
     columns = sum(size for _, size in encoding.widths(Variant(), rivals))
     K, items, d = parameters.K, parameters.items, parameters.d
-    needed = Parameters.count(K, items, d, columns)
-    if K < 1 or d != (context if encoding.slopes else 0) or parameters.theta.shape[1] != needed:
-        raise ValueError("its numbers are not as many as its sizes ask for")
+    expected_size = Parameters.count(K, items, d, columns)
+    if (
+        K < 1
+        or d != (context if encoding.slopes else 0)
+        or parameters.theta.shape[1] != expected_size
+    ):
+        raise ValueError("the number of its coefficients does not fit its sizes")
     if first is not None and (
         first.parameters.K != K
         or len(first.encoding.context.mean) != context
         or _width(first.encoding.features) != _width(encoding.features)
     ):
-        raise ValueError("its two parts do not read the same columns")
+        raise ValueError("its two predictors do not read the same columns")
     if rivals and first is None:
-        raise ValueError("it weighs the other items of a page without knowing how strong they are")
+        raise ValueError(
+            "it has coefficients of competition, but no model of the strength of items"
+        )
 
 
 def _width(scaling: Scaling | None) -> int:
@@ -206,12 +216,12 @@ def _width(scaling: Scaling | None) -> int:
 
 
 def _scaling(scaling: Scaling) -> Json:
-    # A constant column has an infinite spread, which JSON has no number for.
+    # A constant column has an infinite spread, which JSON cannot represent.
     spread = [float(value) if np.isfinite(value) else None for value in scaling.spread]
     return {"mean": scaling.mean.tolist(), "spread": spread}
 
 
-def _scaled(data: Mapping[str, Any]) -> Scaling:
+def _scaling_of(data: Mapping[str, Any]) -> Scaling:
     spread = np.array([np.inf if value is None else float(value) for value in data["spread"]])
     mean = _numbers(data["mean"])
     if spread.shape != mean.shape or not (spread > 0).all():
@@ -220,7 +230,7 @@ def _scaled(data: Mapping[str, Any]) -> Scaling:
 
 
 def _numbers(values: Any) -> Floats:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 1 or not np.isfinite(found).all():
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all():
         raise ValueError("a list of finite numbers was expected")
-    return found
+    return array

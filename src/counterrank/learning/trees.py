@@ -1,12 +1,11 @@
-"""Boosted trees as arrays, which a policy file holds as lists of numbers and which are walked here.
+"""Boosted trees on top of a fitted reward model, stored as arrays of numbers.
 
-A policy file may come from anywhere, so every link and number is checked before a kernel walks the
-trees. Serving a policy does not need the library that grew them.
+The trees are grown with LightGBM and evaluated here, so that serving a policy does not need LightGBM.
+Every link and number of a policy file is checked before a kernel evaluates the trees.
 
-They are grown by gradient boosting on top of a fitted reward model. LightGBM's trees read
-the first model's log odds of each item, and add what it lacks: products of
-context, features and place. Item ids are not columns. The columns of a row in fold g always come from
-the model that left g out, in training and in prediction.
+The trees read the first model's log odds of each item, context, features and position, and add the
+interactions that the first model lacks. Item ids are not columns. The columns of a row in fold g come
+from the model that was fitted without g, in training and in prediction.
 """
 
 import math
@@ -34,7 +33,7 @@ from counterrank.models import (
 )
 from counterrank.records import Json
 
-#: A node asks whether a column is at most the threshold, and leads to a later node or to ~leaf.
+#: A node tests whether a column is at most the threshold; its links are later nodes or ~leaf.
 _NODE = np.dtype(
     [("column", "i8"), ("threshold", "f8"), ("missing", "?"), ("left", "i8"), ("right", "i8")]
 )
@@ -42,10 +41,10 @@ _NODE = np.dtype(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trees:
-    """Trees whose leaves add up: the `nodes` of all in one list.
+    """Trees whose predictions are added; `nodes` contains the nodes of all trees.
 
-    Tree t begins at `first[t]`. A missing value goes left where `missing` is true. `sigmoid` is the slope
-    of the chance of 1; 0 where numbers are predicted as they are.
+    Tree t starts at `first[t]`. A missing value goes left if `missing` is true. `sigmoid` is the slope
+    of the logistic function that is applied to the sum, or 0 for predictions of numbers.
     """
 
     columns: int
@@ -57,10 +56,10 @@ class Trees:
     def __post_init__(self) -> None:
         n, leaves, column = len(self.nodes), len(self.leaf), self.nodes["column"]
         if not (len(self.first) and self.columns > 0 and 0.0 <= self.sigmoid < math.inf):
-            raise ValueError("there are no trees, no columns that they read, or no slope")
+            raise ValueError("there are no trees, no columns, or an invalid slope")
         links = np.concatenate([self.first, self.nodes["left"], self.nodes["right"]])
         above = np.concatenate([np.full(len(self.first), -1), np.arange(n), np.arange(n)])
-        # A link to a later node or to a leaf: every walk ends.
+        # Links lead to later nodes or to leaves, so that every walk ends.
         if not ((links < n) & (links >= -leaves) & ((links < 0) | (links > above))).all():
             raise ValueError("a link leads back or nowhere")
         if not ((column >= 0) & (column < self.columns)).all():
@@ -71,17 +70,17 @@ class Trees:
             raise ValueError("a threshold is no number, or leaves are too large")
 
     @classmethod
-    def of(cls, dumped: Mapping[str, Any]) -> "Trees":
+    def from_lightgbm(cls, dumped: Mapping[str, Any]) -> "Trees":
         """Return the trees of LightGBM's `dump_model`."""
         nodes: list[tuple[Any, ...]] = []
         leaves: list[float] = []
 
         def add(node: Mapping[str, Any]) -> int:
-            """Return the place of a node, or ~leaf, after everything below it is listed."""
+            """Append a node and all nodes below it; return its index, or ~leaf."""
             if "split_feature" not in node:
                 leaves.append(node["leaf_value"])
                 return -len(leaves)
-            # Where none was missing in the fit a missing value counts as zero.
+            # LightGBM treats a missing value as zero if none was missing in training.
             zero = node["missing_type"] == "None" and node["threshold"] >= 0.0
             missing = node["default_left"] if node["missing_type"] == "NaN" else zero
             place = len(nodes)
@@ -108,7 +107,7 @@ class Trees:
 
     @classmethod
     def from_dict(cls, data: Any) -> "Trees":
-        """Return the trees of plain data; anything else raises a PolicyError."""
+        """Return the trees of plain data; raise PolicyError if it is not valid."""
         try:
             parts = [_array(data[name], _NODE[name], name) for name in _NODE.fields or ()]
             nodes = np.rec.fromarrays(parts, dtype=_NODE).view(np.ndarray)
@@ -124,7 +123,7 @@ class Trees:
             ) from None
 
     def predict(self, rows: Floats) -> Floats:
-        """Return what is expected of slots (N, p)."""
+        """Return the expected reward of slots (N,) with columns (N, p)."""
         if rows.shape[1] != self.columns:
             raise PolicyError(
                 f"the policy file's trees read {self.columns} columns, its scorer gives "
@@ -136,17 +135,17 @@ class Trees:
 
 
 def _array(values: Any, kind: np.dtype[Any], name: str) -> Any:
-    """Return a list of whole numbers, numbers or switches as an array."""
-    found = np.array(values)
+    """Return a list of integers, numbers or booleans as an array."""
+    array = np.array(values)
     allowed = "if" if kind.kind == "f" else kind.kind
-    if found.ndim != 1 or (len(found) and found.dtype.kind not in allowed):
-        raise ValueError(f"{name} holds something else than it should")
-    return found.astype(kind)
+    if array.ndim != 1 or (len(array) and array.dtype.kind not in allowed):
+        raise ValueError(f"{name} has values of another type")
+    return array.astype(kind)
 
 
 @jit
 def _walk(rows: Floats, first: Ints, nodes: NDArray[np.void], leaf: Floats, out: Floats) -> None:
-    """Add the leaf of each tree that a row ends in, tree by tree as LightGBM does."""
+    """Write the sum over trees of the leaf that each row reaches, in LightGBM's order of trees."""
     for i in range(rows.shape[0]):
         total = 0.0
         for t in range(first.shape[0]):
@@ -162,7 +161,7 @@ def _walk(rows: Floats, first: Ints, nodes: NDArray[np.void], leaf: Floats, out:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoostedModel(ListModel):
-    """Trees by fold left out (the last: all rows) on the columns of `described`."""
+    """Trees for each left-out fold (the last for none) on the columns of `slot_columns`."""
 
     first: ListModel
     trees: tuple[Trees, ...]
@@ -177,13 +176,13 @@ class BoostedModel(ListModel):
         """Return the expected reward of each slot (m, K)."""
         out = np.zeros(rankings.item.shape)
         folds = by_row(fold, self.folds, rankings.m)
-        for rows, part in rankings.parts():
-            row, k = np.nonzero(part.item >= 0)
-            own, values = folds[rows], out[rows]
-            table = with_place(described(self.first, part, own)[row, k], k)
-            for f in np.unique(own):
-                at = own[row] == f
-                values[row[at], k[at]] = self.trees[f].predict(table[at])
+        for rows, block in rankings.parts():
+            row, k = np.nonzero(block.item >= 0)
+            row_folds, values = folds[rows], out[rows]
+            table = with_place(slot_columns(self.first, block, row_folds)[row, k], k)
+            for f in np.unique(row_folds):
+                in_fold = row_folds[row] == f
+                values[row[in_fold], k[in_fold]] = self.trees[f].predict(table[in_fold])
         return out
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
@@ -191,11 +190,11 @@ class BoostedModel(ListModel):
         return self.first.strength(rankings, fold)
 
     def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
-        """Return what the trees expect of each item alone in the first place (m, K), -inf in the padding."""
+        """Return the expected reward of each item alone in the first position (m, K), -inf for padding."""
         m, C = rankings.item.shape
         features, extra = (
-            None if part is None else part.reshape(m * C, 1, -1)
-            for part in (rankings.features, rankings.extra)
+            None if block is None else block.reshape(m * C, 1, -1)
+            for block in (rankings.features, rankings.extra)
         )
         item, row = rankings.item.reshape(m * C, 1), np.repeat(rankings.row, C)
         alone = Rankings(item, rankings.x, row=row, features=features, extra=extra)
@@ -203,20 +202,20 @@ class BoostedModel(ListModel):
         return np.where(rankings.item >= 0, value, -np.inf)
 
 
-def described(first: ListModel, rankings: Rankings, fold: int | Ints) -> Floats:
-    """Return the columns of each slot but its place (m, K, p): the first model's key, rivals, context, features."""
+def slot_columns(first: ListModel, rankings: Rankings, fold: int | Ints) -> Floats:
+    """Return the columns of each slot without its position (m, K, p): score, rivals, context, features."""
     key = np.where(rankings.item >= 0, first.relevance(rankings, fold), 0.0)
-    others = rivalry(first.strength(rankings, fold), rankings.lengths)
+    rivals = rivalry(first.strength(rankings, fold), rankings.lengths)
     x = np.broadcast_to(
         rankings.x[rankings.row][:, None, :], (rankings.m, rankings.K, rankings.x.shape[1])
     )
-    given = [part for part in (rankings.features, rankings.extra) if part is not None]
-    return np.concatenate([key[..., None], others, x, *given], axis=2)
+    optional_columns = [block for block in (rankings.features, rankings.extra) if block is not None]
+    return np.concatenate([key[..., None], rivals, x, *optional_columns], axis=2)
 
 
 def with_place(columns: Floats, k: Ints) -> Floats:
-    """Return rows for trees: the place, a column of zeros, and the columns (N, p)."""
-    # Policy files count the columns of their trees with the empty one.
+    """Return the rows of the trees: the position, a column of zeros, and the columns (N, p)."""
+    # The column of zeros keeps the numbering of columns in policy files.
     return np.concatenate([k[:, None].astype(float), np.zeros((len(k), 1)), columns], axis=1)
 
 
@@ -226,7 +225,7 @@ def fit_trees(
     """Return cross-fitted trees on top of the plain click model."""
     [first] = fit_list_models(rankings, reward, fold, folds=folds, variants=(Variant(),), seed=seed)
     row, k = np.nonzero(rankings.item >= 0)
-    columns = with_place(described(first, rankings, fold)[row, k], k)
+    columns = with_place(slot_columns(first, rankings, fold)[row, k], k)
     value = reward[row, k]
     options = boosting.kept_options(
         value,
@@ -239,7 +238,7 @@ def fit_trees(
     for f in (*range(folds), ALL):
         used = fold[row] != f
         grown = boosting.kept_trees(columns[used], value[used], options, settings.TREES)
-        trees.append(Trees.of(grown))
+        trees.append(Trees.from_lightgbm(grown))
     details = {
         "model": "boosting",
         "first": first.details,

@@ -1,8 +1,8 @@
-"""A policy's categories and items on another log: they are matched by name, not by code.
+"""Translation of the categories and items of a log into the codes of a learned policy, by label.
 
-A policy has the codes of categories and the numbers of items of the log that it was learned on. Another
-log has codes of its own, so each is looked up by its label. A label that the policy never saw counts as
-missing, as it does in serving. A log that shares no label with the policy is refused.
+The codes of categories and the numbers of items differ between the log that a policy was learned on and
+other logs. A label that the policy does not know counts as missing, as it does in serving. A log that
+shares no label with the policy is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,70 +17,70 @@ from counterrank.errors import PolicyError
 
 Labels = Mapping[str, tuple[str, ...]]
 
-#: Labels that a message names at most.
+#: Number of labels that a message names.
 _NAMED = 3
 
 
 def code_tables(
     what: str,
-    own_names: tuple[str, ...],
-    own_labels: Labels,
+    policy_names: tuple[str, ...],
+    policy_labels: Labels,
     names: tuple[str, ...],
     labels: Labels,
 ) -> dict[int, Floats]:
-    """Return, for each category whose codes differ from a log's, the policy's code by the log's.
+    """Return tables from a log's codes to the policy's, for each category whose codes differ.
 
-    The last entry is for a missing one. `own_names` and `own_labels` are the columns that the policy
-    reads, `names` and `labels` those of the log.
+    The last entry of a table is for missing values. `policy_names` and `policy_labels` are the columns
+    that the policy reads, `names` and `labels` those of the log.
     """
-    missing = [name for name in own_names if name not in names]
+    missing = [name for name in policy_names if name not in names]
     if missing:
         raise PolicyError(
-            f"the policy was learned with {what} {', '.join(missing)}, which this log has not"
+            f"the policy was learned with {what} {', '.join(missing)}, which this log does not have"
         )
-    if own_names != tuple(names):
+    if policy_names != tuple(names):
         raise PolicyError(
-            f"the policy was learned with {what} {', '.join(own_names) or 'of no kind'}, this log "
-            f"has {', '.join(names) or 'none'}: name the same columns in the same order (--context)"
+            f"the columns of {what} differ: the policy has {', '.join(policy_names) or 'none'}, this "
+            f"log {', '.join(names) or 'none'}; give the same columns in the same order (--context)"
         )
     tables = {}
     for j, name in enumerate(names):
-        own, given = own_labels.get(name, ()), labels.get(name, ())
-        if bool(own) != bool(given):
-            kinds = ("categories", "numbers") if own else ("numbers", "categories")
+        learned_labels, log_labels = policy_labels.get(name, ()), labels.get(name, ())
+        if bool(learned_labels) != bool(log_labels):
+            kinds = ("categories", "numbers") if learned_labels else ("numbers", "categories")
             raise PolicyError(
                 f"the policy was learned with {kinds[0]} in '{name}', and this log has "
-                f"{kinds[1]} there: give the column as it was"
+                f"{kinds[1]}; give the column in its former type"
             )
-        if tuple(own) != tuple(given):
-            tables[j] = _codes(name, own, given)
+        if tuple(learned_labels) != tuple(log_labels):
+            tables[j] = _codes(name, learned_labels, log_labels)
     return tables
 
 
-def _codes(name: str, own: Sequence[str], given: Sequence[str]) -> Floats:
-    place = {label: code for code, label in enumerate(own)}
-    table = np.array([*(place.get(label, np.nan) for label in given), np.nan])
+def _codes(name: str, policy_labels: Sequence[str], log_labels: Sequence[str]) -> Floats:
+    place = {label: code for code, label in enumerate(policy_labels)}
+    table = np.array([*(place.get(label, np.nan) for label in log_labels), np.nan])
     if np.isnan(table).all():
         raise PolicyError(
-            f"'{name}' has no label that the policy was learned with: it knows {_some(own)}, this "
-            f"log has {_some(given)}"
+            f"'{name}' has no label that the policy was learned with: it knows {_examples(policy_labels)}, this "
+            f"log has {_examples(log_labels)}"
         )
     return table
 
 
-def translated(values: Floats, tables: Mapping[int, Floats]) -> Floats:
-    """Return columns (..., p) with the policy's codes in place of a log's; NaN stays missing."""
+def translate(values: Floats, tables: Mapping[int, Floats]) -> Floats:
+    """Return columns (..., p) with the policy's codes instead of the log's; NaN stays NaN."""
     if not tables:
         return values
     out = values.copy()
     for j, table in tables.items():
-        # A missing code finds the last entry, which is missing again.
+        # The code -1 of missing values selects the last entry, which is NaN.
         out[..., j] = table[np.nan_to_num(values[..., j], nan=-1.0).astype(np.int64)]
     return out
 
 
-def coded(values: NDArray[Any], names: Sequence[str], labels: Labels) -> Floats:
-    """Return columns (n, p) as numbers: labels of categories become codes, one that is not known is missing."""
+def encode_labels(values: NDArray[Any], names: Sequence[str], labels: Labels) -> Floats:
+    """Return columns (n, p) as numbers: labels become codes, and unknown labels become NaN."""
     if values.dtype.kind in "biuf":
         return values.astype(np.float64)
     out = np.full(values.shape, np.nan)
@@ -98,36 +98,36 @@ def _number(value: Any, name: str, row: int) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise PolicyError(f"'{name}' is {value!r} in row {row}, which is no number") from None
+        raise PolicyError(f"'{name}' is {value!r} in row {row}, which is not a number") from None
 
 
 def item_numbers(items: Sequence[Any], log: RankingLog, *, features: bool) -> Ints | None:
-    """Return the policy's number of each item of a log, the last entry for padding; None where they are the same.
+    """Return a table from a log's items to the policy's item numbers, or None if they are the same.
 
-    Items that the policy does not know get a number that it has not seen. Where it knows none of
-    them it has nothing to go by but `features`.
+    The last entry is for padding. Unknown items get a number beyond those of the policy. If all items
+    are unknown, the policy can be used only if it has `features`.
     """
     named = bool(items) and isinstance(items[0], str)
     if log.action_names is None and not named:
         return None
     labels = log.action_names or tuple(str(item) for item in range(log.n_actions))
     place = {str(item): number for number, item in enumerate(items)}
-    # Padding is -1, which finds the last entry: -1 again.
+    # The id -1 of padding selects the last entry, which is -1 again.
     table = np.array([*(place.get(label, len(items)) for label in labels), -1], dtype=np.int64)
     if (table[:-1] == len(items)).all() and (not features or named == (log.action_names is None)):
         raise PolicyError(
-            f"the policy knows none of this log's items: it was learned with {_some(items)}, this "
-            f"log has {_some(labels)}. Give items the ids that they had then"
+            f"the policy knows none of this log's items: it was learned with {_examples(items)}, this "
+            f"log has {_examples(labels)}. Use the same ids"
         )
     return table
 
 
-def _some(labels: Sequence[Any]) -> str:
-    """Return the first labels.
+def _examples(labels: Sequence[Any]) -> str:
+    """Return the first labels and the number of further ones.
 
-    >>> _some(["a", "b", "c", "d"]), _some([7])
+    >>> _examples(["a", "b", "c", "d"]), _examples([7])
     ("'a', 'b', 'c' and 1 more", '7')
     """
     named = ", ".join(repr(label)[:40] for label in labels[:_NAMED])
-    rest = len(labels) - _NAMED
-    return f"{named} and {rest:,} more" if rest > 0 else named
+    unnamed = len(labels) - _NAMED
+    return f"{named} and {unnamed:,} more" if unnamed > 0 else named

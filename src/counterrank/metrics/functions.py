@@ -86,7 +86,7 @@ FIRST_PLACE = PageFunction("first", first_place, needs_positions=True)
 ANY = PageFunction("any", any_of)
 
 _registry: dict[str, PageFunction] = {}
-for _one in (
+for _function in (
     ANY,
     PageFunction("mrr", reciprocal_rank, needs_positions=True),
     PageFunction("ndcg", ndcg, needs_positions=True),
@@ -95,7 +95,7 @@ for _one in (
     # In a long table every column stands at each position, also one with a number per ranking.
     PageFunction("once", lambda reward: reward[:, 0]),
 ):
-    _registry[_one.name] = _one
+    _registry[_function.name] = _function
 #: Names that nobody else can register.
 _BUILT_IN = tuple(_registry)
 #: Words with a meaning of their own in expressions.
@@ -174,10 +174,10 @@ def register_metric(
     >>> "twice" in metric_functions()
     True
     """
-    taken = (*_BUILT_IN, *RESERVED)
-    if not name.isidentifier() or name in taken:
+    reserved = (*_BUILT_IN, *RESERVED)
+    if not name.isidentifier() or name in reserved:
         raise ConfigError(
             f"'{name}' cannot be the name of a metric: it is one word, and not one of "
-            f"{', '.join(taken)}"
+            f"{', '.join(reserved)}"
         )
     _registry[name] = PageFunction(name, function, lower_is_better=lower_is_better)

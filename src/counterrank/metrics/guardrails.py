@@ -69,21 +69,21 @@ def parse_guardrail(text: str) -> Guardrail:
         The text is not understood, or its limit forbids nothing.
     """
     if group := _GROUP.fullmatch(text.strip()):
-        metric, column, quoted, bare, rest = group.groups()
-        whole = parse_guardrail(f"{metric} by {column} {rest}")
-        return replace(whole, text=text.strip(), only=quoted or bare)
+        metric, column, quoted, bare, comparison = group.groups()
+        by_column = parse_guardrail(f"{metric} by {column} {comparison}")
+        return replace(by_column, text=text.strip(), only=quoted or bare)
     plain = text.replace("\N{GREATER-THAN OR EQUAL TO}", ">=").replace(
         "\N{LESS-THAN OR EQUAL TO}", "<="
     )
-    left, *found = re.split(r"(>=|<=|==|=|>|<)", plain)
-    if len(found) != 2 or found[0] not in (">=", "<="):
-        raise _wrong(text, f"'{found[0]}'" if found else "its end")
-    metric, by = _names(left, text)
-    right = found[1].strip().replace("\N{MINUS SIGN}", "-")
+    left, *sign_and_limit = re.split(r"(>=|<=|==|=|>|<)", plain)
+    if len(sign_and_limit) != 2 or sign_and_limit[0] not in (">=", "<="):
+        raise _syntax_error(text, f"'{sign_and_limit[0]}'" if sign_and_limit else "its end")
+    metric, by = _metric_and_column(left, text)
+    right = sign_and_limit[1].strip().replace("\N{MINUS SIGN}", "-")
     number = _LIMIT.fullmatch(right)
     if number is None:
-        raise _wrong(text, f"'{right.split()[0]}'" if right else "its end")
-    limit, unit, above = float(number[1]), number[3] or "", found[0] == ">="
+        raise _syntax_error(text, f"'{right.split()[0]}'" if right else "its end")
+    limit, unit, above = float(number[1]), number[3] or "", sign_and_limit[0] == ">="
     if number[2]:
         limit /= 100.0
     if not unit and (limit <= -1.0 if above else limit >= 1.0):
@@ -94,18 +94,18 @@ def parse_guardrail(text: str) -> Guardrail:
     return Guardrail(text.strip(), metric, limit, above, by, unit)
 
 
-def _names(left: str, text: str) -> tuple[str, str]:
+def _metric_and_column(left: str, text: str) -> tuple[str, str]:
     """Return the metric and the column before the sign; quotes keep a "by" inside a name."""
-    found = re.findall(r"\"([^\"]+)\"|`([^`]+)`|([^\s\"`]+)", left)
-    words = [(next(filter(None, groups)), not groups[2]) for groups in found]
+    tokens = re.findall(r"\"([^\"]+)\"|`([^`]+)`|([^\s\"`]+)", left)
+    words = [(next(filter(None, groups)), not groups[2]) for groups in tokens]
     cut = max((i for i, word in enumerate(words) if word == ("by", False)), default=len(words))
     metric, column = (
-        " ".join(word for word, _ in part) for part in (words[:cut], words[cut + 1 :])
+        " ".join(word for word, _ in side) for side in (words[:cut], words[cut + 1 :])
     )
     if not metric or (cut < len(words) and not column):
-        raise _wrong(text, "'by'" if metric else "its start")
+        raise _syntax_error(text, "'by'" if metric else "its start")
     return metric, column
 
 
-def _wrong(text: str, where: str) -> ConfigError:
+def _syntax_error(text: str, where: str) -> ConfigError:
     return ConfigError(f"the guardrail '{text}' is not understood at {where}; {_FORM}")

@@ -19,38 +19,38 @@ def measured(log: RankingLog, measure: Measure) -> RankingLog:
         The reward is not in the log, or has no positions where they are needed.
     """
     alpha = log.position_weights if not log.page_reward else np.ones(log.K)
-    return log.with_reward(numbers_of(log, measure), alpha=alpha)
+    return log.with_reward(measure_values(log, measure), alpha=alpha)
 
 
-def numbers_of(log: RankingLog, measure: Measure) -> Floats:
+def measure_values(log: RankingLog, measure: Measure) -> Floats:
     """Return the measure of every ranking: (n, K), or (n,) where it is one number per ranking."""
     if measure.function is IMPRESSIONS:
         return log.lengths.astype(np.float64)
-    found = _operand(log, measure)
+    reward = _operand(log, measure)
     if measure.function is None:
-        return found
-    if found.ndim == 1 and measure.function.needs_positions:
+        return reward
+    if reward.ndim == 1 and measure.function.needs_positions:
         raise LogError(
             f"'{measure.text}' needs a reward at each position, but '{measure.operand}' has one "
             "number per ranking"
         )
-    made = measure.function.make(found.reshape(log.n, -1))
-    wanted = found.shape if measure.function.keeps_positions else (log.n,)
-    made = np.asarray(made, dtype=np.float64)
-    if found.ndim == 1 and made.shape == (log.n, 1):
-        made = made[:, 0]
-    if made.shape != wanted:
+    values = measure.function.make(reward.reshape(log.n, -1))
+    expected_shape = reward.shape if measure.function.keeps_positions else (log.n,)
+    values = np.asarray(values, dtype=np.float64)
+    if reward.ndim == 1 and values.shape == (log.n, 1):
+        values = values[:, 0]
+    if values.shape != expected_shape:
         raise LogError(
-            f"the metric '{measure.text}' returns an array of shape {made.shape} for {log.n} "
+            f"the metric '{measure.text}' returns an array of shape {values.shape} for {log.n} "
             f"rankings; it must return one number each, shape ({log.n},)"
         )
-    if not np.isfinite(made).all():
-        row = int(np.argmin(np.isfinite(made.reshape(log.n, -1)).all(axis=1)))
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values.reshape(log.n, -1)).all(axis=1)))
         raise LogError(
             f"the metric '{measure.text}' is no number in row {log.numbers[row]}",
             remedy="return a finite number for every ranking, 0 where there is nothing to count",
         )
-    return made
+    return values
 
 
 def _operand(log: RankingLog, measure: Measure) -> Floats:
@@ -58,13 +58,13 @@ def _operand(log: RankingLog, measure: Measure) -> Floats:
         return log.rewards[measure.operand]
     if measure.operand == SINGLE and not log.rewards:
         if log.page_reward:
-            found: Floats = log.reward[np.arange(log.n), log.lengths - 1]
-            return found
+            reward: Floats = log.reward[np.arange(log.n), log.lengths - 1]
+            return reward
         return log.reward
-    known = list(log.rewards) or [SINGLE]
+    names = list(log.rewards) or [SINGLE]
     raise LogError(
-        f"there is no reward '{measure.operand}' in this log{suggestion(measure.operand, known)}",
-        remedy=f"rewards are {', '.join(known)}",
+        f"there is no reward '{measure.operand}' in this log{suggestion(measure.operand, names)}",
+        remedy=f"rewards are {', '.join(names)}",
     )
 
 

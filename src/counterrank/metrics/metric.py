@@ -61,51 +61,51 @@ def parse_metric(text: str) -> Measures:
     """
     if not text.strip():
         raise ConfigError(f"a metric is empty; {_FORMS}")
-    left, at = _term(text, 0)
-    if at == len(text):
+    left, end = _term(text, 0)
+    if end == len(text):
         return left
-    sign = re.compile(r"/|per\b").match(text, at)
+    sign = re.compile(r"/|per\b").match(text, end)
     if sign is None:
-        raise _wrong(text, at)
+        raise _syntax_error(text, end)
     if sign[0] == "per" and re.fullmatch(r"\s*ranking\s*", text[sign.end() :]):
         # A value is per ranking anyway.
         return left
-    right, at = _term(text, sign.end())
-    if at < len(text):
-        raise _wrong(text, at)
+    right, end = _term(text, sign.end())
+    if end < len(text):
+        raise _syntax_error(text, end)
     if len(left) + len(right) > 2:
         raise ConfigError(f"the metric '{text}' is a ratio of a ratio; first(...) is one itself")
     return left + right
 
 
-def _term(text: str, at: int) -> tuple[Measures, int]:
+def _term(text: str, start: int) -> tuple[Measures, int]:
     """Return the column or function of one that stands at a place, and where it ends."""
-    found = _TERM.match(text, at)
-    if found is None:
-        raise _wrong(text, at)
-    *quoted, bare, has = found.groups()[:4]
-    name, operand = quoted[0] or quoted[1] or bare, found[5] or found[6] or found[7]
+    match = _TERM.match(text, start)
+    if match is None:
+        raise _syntax_error(text, start)
+    *quoted, bare, has = match.groups()[:4]
+    name, operand = quoted[0] or quoted[1] or bare, match[5] or match[6] or match[7]
     if operand is None:
         plain = bare == IMPRESSIONS.name
-        return (Measure("", IMPRESSIONS) if plain else Measure(name),), found.end()
+        return (Measure("", IMPRESSIONS) if plain else Measure(name),), match.end()
     if (name == "share") != (has is not None):
-        raise _wrong(text, found.start(5))
+        raise _syntax_error(text, match.start(5))
     if name == "first":
         # Rankings without a reward have no first one: they count in neither part.
-        return (Measure(operand, FIRST_PLACE), Measure(operand, ANY)), found.end()
-    known = metric_functions() | {"share": ANY}
-    if name not in known:
-        names = sorted([*known, "first"])
+        return (Measure(operand, FIRST_PLACE), Measure(operand, ANY)), match.end()
+    functions = metric_functions() | {"share": ANY}
+    if name not in functions:
+        names = sorted([*functions, "first"])
         raise ConfigError(
             f"the metric '{text}' uses '{name}', which is no function of rewards"
             f"{suggestion(name, names)}; known: {', '.join(names)}"
         )
-    return (Measure(operand, known[name]),), found.end()
+    return (Measure(operand, functions[name]),), match.end()
 
 
-def _wrong(text: str, at: int) -> ConfigError:
-    rest = text[at:].split()
-    where = f"at '{rest[0]}'" if rest else "at its end"
+def _syntax_error(text: str, start: int) -> ConfigError:
+    remaining_words = text[start:].split()
+    where = f"at '{remaining_words[0]}'" if remaining_words else "at its end"
     return ConfigError(f"the metric '{text}' is not understood {where}; {_FORMS}")
 
 
@@ -148,7 +148,7 @@ class Metric:
 class Metrics:
     """All metrics of an evaluation, the primary among them, and the guardrails."""
 
-    every: tuple[Metric, ...]
+    all_metrics: tuple[Metric, ...]
     primary: str
     #: Everything that is estimated, once each, the primary first.
     measures: Measures
@@ -157,7 +157,7 @@ class Metrics:
     named: bool = True
 
     @classmethod
-    def of(
+    def parse(
         cls,
         rewards: Mapping[str, Any],
         primary: str | None = None,
@@ -170,42 +170,49 @@ class Metrics:
         ConfigError
             A text is not understood, or a name is unknown.
         """
-        found = {name: _metric(name, given) for name, given in rewards.items()}
-        every = tuple(_resolved(metric, found) for metric in found.values())
-        given = (guardrails,) if isinstance(guardrails, (str, Guardrail)) else tuple(guardrails)
-        rails = tuple(one if isinstance(one, Guardrail) else parse_guardrail(one) for one in given)
-        chosen = next(iter(found)) if primary is None else primary
-        known = list(found)
+        by_name = {name: _metric(name, definition) for name, definition in rewards.items()}
+        metrics = tuple(_expand_ratio(metric, by_name) for metric in by_name.values())
+        guardrail_list = (
+            (guardrails,) if isinstance(guardrails, (str, Guardrail)) else tuple(guardrails)
+        )
+        rails = tuple(
+            rail if isinstance(rail, Guardrail) else parse_guardrail(rail)
+            for rail in guardrail_list
+        )
+        chosen = next(iter(by_name)) if primary is None else primary
+        names = list(by_name)
         for name, what in ((chosen, "primary"), *((rail.metric, rail.text) for rail in rails)):
-            if name not in found:
-                said = "the primary metric" if what == "primary" else f"the guardrail '{what}'"
+            if name not in by_name:
+                subject = "the primary metric" if what == "primary" else f"the guardrail '{what}'"
                 raise ConfigError(
-                    f"{said} names '{name}', which is no metric here{suggestion(name, known)}; "
-                    f"metrics are {', '.join(known)}"
+                    f"{subject} names '{name}', which is no metric here{suggestion(name, names)}; "
+                    f"metrics are {', '.join(names)}"
                 )
-        if found[chosen].ratio:
+        if by_name[chosen].ratio:
             raise ConfigError(
                 f"the primary metric '{chosen}' is a ratio; take what it counts, its numerator, as "
                 "the primary, and the ratio as a further metric or a guardrail"
             )
-        ordered = sorted(every, key=lambda metric: metric.name != chosen)
+        ordered = sorted(metrics, key=lambda metric: metric.name != chosen)
         parts = dict.fromkeys(measure for metric in ordered for measure in metric.measures)
-        measures = tuple(one for one in parts if one.function is not IMPRESSIONS)
-        return cls(every, chosen, measures, rails)
+        measures = tuple(measure for measure in parts if measure.function is not IMPRESSIONS)
+        return cls(metrics, chosen, measures, rails)
 
     @classmethod
-    def asked_for(
+    def requested(
         cls,
-        known: Iterable[str],
+        log_rewards: Iterable[str],
         rewards: Mapping[str, Any] | Sequence[str] | None,
         primary: str | None,
         guardrails: Sequence[str | Guardrail] | str,
     ) -> "Metrics":
         """Return the metrics that the user named, beside those that a log has by name."""
-        more = rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
-        given = {**{name: name for name in known}, **more}
-        found = cls.of(given or {SINGLE: SINGLE}, primary, guardrails)
-        return replace(found, named=bool(given or primary is not None or guardrails))
+        requested = (
+            rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
+        )
+        definitions = {**{name: name for name in log_rewards}, **requested}
+        metrics = cls.parse(definitions or {SINGLE: SINGLE}, primary, guardrails)
+        return replace(metrics, named=bool(definitions or primary is not None or guardrails))
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -219,40 +226,44 @@ class Metrics:
 
     def metric(self, name: str) -> Metric:
         """Return a metric by its name."""
-        return next(one for one in self.every if one.name == name)
+        return next(metric for metric in self.all_metrics if metric.name == name)
 
 
-def _metric(name: str, given: Any) -> Metric:
+def _metric(name: str, definition: Any) -> Metric:
     if not name.strip():
         raise ConfigError("a metric has no name; write NAME=COLUMN or NAME='any(COLUMN)'")
-    if isinstance(given, str):
+    if isinstance(definition, str):
         try:
-            return Metric(name, parse_metric(given), given)
+            return Metric(name, parse_metric(definition), definition)
         except ConfigError as problem:
             raise problem.about(f"reward '{name}'") from None
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], PageFunction):
-        measure = Measure(str(given[1]), given[0])
+    if (
+        isinstance(definition, tuple)
+        and len(definition) == 2
+        and isinstance(definition[0], PageFunction)
+    ):
+        measure = Measure(str(definition[1]), definition[0])
         return Metric(name, (measure,), measure.text)
     raise ConfigError(
-        f"reward '{name}' is {given!r}; give a column, an expression such as 'any(click)', or "
+        f"reward '{name}' is {definition!r}; give a column, an expression such as 'any(click)', or "
         "page_metric(function, of=NAME)"
     )
 
 
-def _resolved(metric: Metric, known: Mapping[str, Metric]) -> Metric:
+def _expand_ratio(metric: Metric, by_name: Mapping[str, Metric]) -> Metric:
     """Return a ratio with the names of other metrics replaced by what they measure."""
     if not metric.ratio:
         return metric
-    parts = tuple(_named(part, metric, known) for part in metric.measures)
+    parts = tuple(_referenced(measure, metric, by_name) for measure in metric.measures)
     return Metric(metric.name, parts, metric.text)
 
 
-def _named(part: Measure, metric: Metric, known: Mapping[str, Metric]) -> Measure:
-    other = known.get(part.operand) if part.function is None else None
-    if other is None or other is metric:
-        return part
-    if other.ratio:
+def _referenced(measure: Measure, metric: Metric, by_name: Mapping[str, Metric]) -> Measure:
+    referenced = by_name.get(measure.operand) if measure.function is None else None
+    if referenced is None or referenced is metric:
+        return measure
+    if referenced.ratio:
         raise ConfigError(
-            f"reward '{metric.name}': '{metric.text}' is a ratio of '{other.name}', a ratio itself"
+            f"reward '{metric.name}': '{metric.text}' is a ratio of '{referenced.name}', a ratio itself"
         )
-    return other.measures[0]
+    return referenced.measures[0]

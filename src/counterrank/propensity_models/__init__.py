@@ -1,4 +1,4 @@
-"""Propensities that nobody logged: estimated from the log, cross-fitted, calibrated, and flagged."""
+"""Estimates of propensities that were not logged: cross-fitted, calibrated and flagged."""
 
 from counterrank.propensity_models.estimate import estimate_propensities, estimated_source
 

@@ -1,9 +1,9 @@
-"""Rankings drawn by unknown tastes: Plackett-Luce with utilities linear in scores and features.
+"""A choice model of the logger: Plackett-Luce with utilities linear in scores and features.
 
-The models by position learn a score for each item, so that each must have been shown often. Here an
-item is what is known of it: the chance of the next item among those left is proportional to
-exp(theta' z). Catalogues of any size, and candidates that change from request to request, share a
-few coefficients (conditional logit, McFadden 1974, chosen without replacement: Plackett-Luce).
+The probability of the next item among the remaining candidates is proportional to exp(theta' z), where
+z are the features of the item (conditional logit, McFadden 1974, without replacement: Plackett-Luce).
+Unlike the models by position, which learn a score for each item, it needs only a few coefficients for
+catalogues of any size and for candidates that change between requests.
 """
 
 from collections.abc import Iterator
@@ -26,30 +26,30 @@ from counterrank.propensity_models.model import (
     FOLDS,
     PENALTY,
     best_power,
-    deterministic,
+    deterministic_error,
     most_likely,
     scales_of,
     with_propensity,
 )
 
-#: What the logger's scores are called among the features.
+#: The name of the logger's scores among the features.
 SCORES = "scores"
-#: Features of candidates held at once, beside those that are fitted.
+#: Number of features of candidates that are encoded at once.
 _CELLS = 4_000_000
-#: Scores say what the logger wanted: their coefficient is held back a thousandth as much.
+#: The ridge penalty of the logger's scores, a thousandth of the others because they explain its choices.
 _SCORE_PENALTY = 1e-3 * PENALTY
 
 
-def known_of(log: RankingLog) -> tuple[str, ...]:
-    """Return the names of what is known of every candidate: scores of the logger, features."""
-    log = listed(log)
+def known_features(log: RankingLog) -> tuple[str, ...]:
+    """Return the names of the features of candidates; the first is `SCORES` if the logger has scores."""
+    log = with_candidates(log)
     if log.candidates is None:
         return ()
     return (*([] if _scores(log) is None else [SCORES]), *log.item_feature_names)
 
 
-def listed(log: RankingLog) -> RankingLog:
-    """Return the log with the candidates of its logger, where it has none of its own."""
+def with_candidates(log: RankingLog) -> RankingLog:
+    """Return the log with the candidates of its logger if it has no others."""
     policy = log.propensity
     if log.candidates is not None or not isinstance(policy, Scored) or policy.n_rows != log.n:
         return log
@@ -61,40 +61,40 @@ def _scores(log: RankingLog) -> Floats | None:
     policy, sets = log.propensity, log.candidates
     if not isinstance(policy, Scored) or sets is None or policy.scores.shape != sets.items.shape:
         return None
-    same = policy.candidates is sets or (
+    same_candidates = policy.candidates is sets or (
         np.array_equal(policy.candidates.offsets, sets.offsets)
         and np.array_equal(policy.candidates.items, sets.items)
     )
-    return policy.scores if same else None
+    return policy.scores if same_candidates else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tastes(GapScales):
-    """How candidates become rows of numbers on one scale."""
+    """The encoding of candidates as rows of a feature matrix, standardised."""
 
     names: tuple[str, ...]
 
     @classmethod
     def learn(cls, log: RankingLog) -> Self:
-        """Return the scales of a log: spread within rows, since what a row has in common cancels."""
-        names = known_of(log)
+        """Return the encoding of a log, scaled by the spread of features within rows."""
+        names = known_features(log)
         count, total, square = np.zeros((3, len(names)))
         gaps = np.zeros(len(names), bool)
-        for part, starts in _pieces(log, len(names)):
-            raw = _raw(part, names)
-            known = np.isfinite(raw)
-            filled = np.where(known, raw, 0.0)
-            here = np.add.reduceat(known, starts, axis=0, dtype=np.float64)
-            middle = np.add.reduceat(filled, starts, axis=0) / np.maximum(here, 1.0)
-            # Less the row's mean: what all candidates of a request share cancels in their chances.
-            apart = np.where(known, filled - np.repeat(middle, _sets(part).counts, axis=0), 0.0)
-            count += here.sum(axis=0)
+        for piece, starts in _blocks(log, len(names)):
+            raw = _raw_features(piece, names)
+            finite = np.isfinite(raw)
+            filled = np.where(finite, raw, 0.0)
+            candidates = np.add.reduceat(finite, starts, axis=0, dtype=np.float64)
+            middle = np.add.reduceat(filled, starts, axis=0) / np.maximum(candidates, 1.0)
+            # The mean of a row is subtracted, because a constant cancels in the choice probabilities.
+            centred = np.where(finite, filled - np.repeat(middle, _sets(piece).counts, axis=0), 0.0)
+            count += candidates.sum(axis=0)
             total += filled.sum(axis=0)
-            square += (apart**2).sum(axis=0)
+            square += (centred**2).sum(axis=0)
             gaps |= np.isnan(raw).any(axis=0)
-        each = np.maximum(count, 1.0)
-        spread, labels = np.sqrt(square / each), log.categories_of_items
-        return cls(*scales_of(total / each, spread, gaps, names, labels), names)
+        denominator = np.maximum(count, 1.0)
+        spread, labels = np.sqrt(square / denominator), log.categories_of_items
+        return cls(*scales_of(total / denominator, spread, gaps, names, labels), names)
 
     @property
     def width(self) -> int:
@@ -105,19 +105,19 @@ class Tastes(GapScales):
     @property
     def penalty(self) -> Floats:
         """The ridge on each coefficient (d,)."""
-        found = np.full(self.width, PENALTY)
+        ridge = np.full(self.width, PENALTY)
         if self.names[0] == SCORES:
-            found[0] = _SCORE_PENALTY
-        return found
+            ridge[0] = _SCORE_PENALTY
+        return ridge
 
-    def of(self, log: RankingLog) -> Floats:
-        """Return (N, d) of all candidates: numbers, scores first; then categories, then gaps."""
-        return self.encode(_raw(log, self.names))
+    def matrix(self, log: RankingLog) -> Floats:
+        """Return features (N, d) of all candidates: numbers (scores first), categories, missing flags."""
+        return self.encode(_raw_features(log, self.names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidateModel:
-    """Coefficients (F, d), those of fold f learnt without it; `power` multiplies all utilities."""
+    """Coefficients (F, d), where row f is fitted without fold f; `power` multiplies all utilities."""
 
     tastes: Tastes
     theta: Floats
@@ -125,21 +125,21 @@ class CandidateModel:
     notes: tuple[str, ...] = ()
 
     def utilities(self, log: RankingLog) -> Floats:
-        """Return the utility of each candidate (N,), -inf where it is not eligible.
+        """Return the utility of each candidate (N,), -inf if not eligible.
 
-        By coefficients that have not seen its row.
+        The coefficients are those that were fitted without the candidate's row.
         """
         parts = []
-        for part, _ in _pieces(log, self.tastes.width):
-            each = self.tastes.of(part) @ (self.power * self.theta.T)  # (N, F)
-            fold = np.repeat(part.bucket % len(self.theta), _sets(part).counts)
-            found = each[np.arange(len(each)), fold]
-            parts.append(np.where(_eligible(part), found, -np.inf))
+        for piece, _ in _blocks(log, self.tastes.width):
+            by_fold = self.tastes.matrix(piece) @ (self.power * self.theta.T)  # (N, F)
+            fold = np.repeat(piece.bucket % len(self.theta), _sets(piece).counts)
+            held_out = by_fold[np.arange(len(by_fold)), fold]
+            parts.append(np.where(_eligible(piece), held_out, -np.inf))
         return np.concatenate(parts)
 
     def apply(self, log: RankingLog) -> RankingLog:
-        """Return the log whose logger is Plackett-Luce by these utilities, and the flag that says so."""
-        log = listed(log)
+        """Return the log with the Plackett-Luce policy of these utilities as its logger, and a note."""
+        log = with_candidates(log)
         refuse_unknown(log)
         policy = Scored(
             _sets(log), self.utilities(log), parse_policy("plackett-luce"), name="utilities"
@@ -148,65 +148,68 @@ class CandidateModel:
 
     @property
     def slope(self) -> float | None:
-        """What one unit of the logger's score adds to the utility; None without scores."""
+        """The coefficient of the logger's score in its original unit, or None without scores."""
         if self.tastes.names[0] != SCORES:
             return None
         return float(self.power * self.theta[:, 0].mean() / self.tastes.scale[0])
 
 
 class Choices:
-    """The choices of a log, ready to be fitted again and again with other weights on its units."""
+    """The choices in a log, prepared for repeated fits with different weights of units."""
 
     def __init__(self, log: RankingLog) -> None:
         refuse_unknown(log)
-        self.log = listed(log)
+        self.log = with_candidates(log)
         self.tastes = Tastes.learn(self.log)
-        # What a fold's own coefficients are fitted on: rows of other folds that can tell something, those
-        # with a candidate at the top; and their candidates as numbers.
+        # The training data of each fold: rows of other folds whose first item is a candidate, and the
+        # feature matrix of their candidates.
         self.parts: list[tuple[RankingLog, Floats]] = []
         for fold in range(FOLDS):
-            part = self.log.take(
+            training = self.log.take(
                 np.flatnonzero((log.bucket % FOLDS != fold) & (self.log.shown[:, 0] >= 0))
             )
-            if not part.n:
+            if not training.n:
                 raise PropensityError(
                     "one half of the log has no ranking whose first item is among its candidates; "
                     "more rows are needed, or the candidates belong to other requests"
                 )
-            pieces = [self.tastes.of(piece) for piece, _ in _pieces(part, self.tastes.width)]
-            self.parts.append((part, np.concatenate(pieces)))
+            pieces = [
+                self.tastes.matrix(piece) for piece, _ in _blocks(training, self.tastes.width)
+            ]
+            self.parts.append((training, np.concatenate(pieces)))
 
     @cached_property
     def model(self) -> CandidateModel:
-        """The calibrated model, or a refusal of a deterministic logger."""
-        plain = CandidateModel(self.tastes, self._fitted(np.ones(BUCKETS), None))
-        power, typical = self._calibrated(plain)
+        """The calibrated model; raises PropensityError for a deterministic logger."""
+        plain = CandidateModel(self.tastes, self._fit(np.ones(BUCKETS), None))
+        power, typical = self._calibrate(plain)
         if typical >= CERTAIN:
-            raise deterministic("what is known of the candidates predicts", typical)
+            raise deterministic_error("what is known of the candidates predicts", typical)
         model = replace(plain, power=power)
         return replace(model, notes=(_note(model),))
 
     def refit(self, bucket_weight: Floats) -> CandidateModel:
-        """Return the model fitted again with other weights (1024,) on the buckets of units."""
-        return replace(self.model, theta=self._fitted(bucket_weight, self.model.theta))
+        """Return the model refitted with weights (1024,) of the buckets of units."""
+        return replace(self.model, theta=self._fit(bucket_weight, self.model.theta))
 
-    def _fitted(self, bucket_weight: Floats, start: Floats | None) -> Floats:
+    def _fit(self, bucket_weight: Floats, start: Floats | None) -> Floats:
         return np.stack(
             [
                 fit_choice(
-                    x, _sets(part).offsets, part.shown, bucket_weight[part.bucket],
-                    eligible=_eligible(part), penalty=self.tastes.penalty,
+                    x,
+                    _sets(training).offsets,
+                    training.shown,
+                    bucket_weight[training.bucket],
+                    eligible=_eligible(training),
+                    penalty=self.tastes.penalty,
                     start=None if start is None else start[fold],
                 )
-                for fold, (part, x) in enumerate(self.parts)
+                for fold, (training, x) in enumerate(self.parts)
             ]
-        )  # fmt: skip
+        )
 
-    def _calibrated(self, model: CandidateModel) -> tuple[float, float]:
-        """Return the power that makes held-out choices most likely.
-
-        And their mean probability (geometric) with it.
-        """
+    def _calibrate(self, model: CandidateModel) -> tuple[float, float]:
+        """Return the power with the largest held-out likelihood, and the geometric mean probability."""
         log = self.log
         utility, places = model.utilities(log), log.shown
         choices = int(np.logical_and.accumulate(places >= 0, axis=1).sum())
@@ -221,12 +224,19 @@ class Choices:
 
 
 def fit_choice(
-    x: Floats, offsets: Ints, places: Ints, weight: Floats, *, eligible: Bools, penalty: Floats,
+    x: Floats,
+    offsets: Ints,
+    places: Ints,
+    weight: Floats,
+    *,
+    eligible: Bools,
+    penalty: Floats,
     start: Floats | None = None,
-) -> Floats:  # fmt: skip
+) -> Floats:
     """Return the coefficients (d,) of largest penalised likelihood, by L-BFGS.
 
-    Loss: -sum_i w_i sum_k log P(a_ik | what was left) + sum_j penalty_j theta_j^2 / 2; convex.
+    The loss is -sum_i w_i sum_k log P(a_ik | remaining candidates) + sum_j penalty_j theta_j^2 / 2,
+    which is convex.
     """
     slope = np.empty(len(x))
 
@@ -234,14 +244,14 @@ def fit_choice(
         utility = np.where(eligible, x @ theta, -np.inf)
         return choice_loss(offsets, utility, places, weight, slope), slope @ x
 
-    # To the last digits that matter: engines that hold rows in another order then agree.
+    # Tight tolerances, so that engines which read rows in another order give the same result.
     exact = {"maxiter": 500, "ftol": 1e-14, "gtol": 1e-9}
     return most_likely(loss, penalty, weight, start, exact)
 
 
 def refuse_unknown(log: RankingLog) -> None:
-    """Raise where it is not known what could have been shown, or nothing is known of it."""
-    if known_of(log):
+    """Raise PropensityError if the log has no candidates, or candidates without scores and features."""
+    if known_features(log):
         return
     lacks = (
         "no candidates"
@@ -249,17 +259,17 @@ def refuse_unknown(log: RankingLog) -> None:
         else "candidates, but neither scores nor features of them"
     )
     raise PropensityError(
-        "plackett-luce estimates propensities from what each request could have shown and what is "
-        f"known of it; this log has {lacks}. Log 'candidates' with 'propensity_scores' or features "
+        "plackett-luce estimates propensities from the candidates of each request and their scores "
+        f"or features; this log has {lacks}. Log 'candidates' with 'propensity_scores' or features "
         "(columns z_..., or a file of features by item)"
     )
 
 
-def _pieces(log: RankingLog, width: int) -> Iterator[tuple[RankingLog, Ints]]:
-    """Yield the log in parts of bounded size, with where the candidates of their rows begin."""
+def _blocks(log: RankingLog, width: int) -> Iterator[tuple[RankingLog, Ints]]:
+    """Yield blocks of the log with a bounded number of features, and the offsets of their candidates."""
     for block in _sets(log).blocks(max(1, _CELLS // max(width, 1))):
-        part = log.take(block)
-        yield part, _sets(part).offsets[:-1]
+        piece = log.take(block)
+        yield piece, _sets(piece).offsets[:-1]
 
 
 def _sets(log: RankingLog) -> Candidates:
@@ -268,13 +278,13 @@ def _sets(log: RankingLog) -> Candidates:
 
 
 def _eligible(log: RankingLog) -> Bools:
-    """Return which candidates (N,) could be shown: those whose score is not -inf."""
+    """Return True for the candidates (N,) whose score is not -inf."""
     scores = _scores(log)
     return np.ones(len(_sets(log).items), bool) if scores is None else scores > -np.inf
 
 
-def _raw(log: RankingLog, names: tuple[str, ...]) -> Floats:
-    """Return what is known of the candidates (N, len(names)); NaN missing."""
+def _raw_features(log: RankingLog, names: tuple[str, ...]) -> Floats:
+    """Return the features of the candidates (N, len(names)), NaN if missing."""
     sets = _sets(log)
     columns: list[Any] = [_scores(log)] if names[0] == SCORES else []
     for name, values in sets.features.items():
@@ -310,11 +320,11 @@ def _note(model: CandidateModel) -> str:
 def choice_loss(  # noqa: C901
     offsets: Ints, utility: Floats, places: Ints, weight: Floats, slope: Floats
 ) -> float:
-    """Return sum_i w_i sum_k [log D_ik - u_ik], and write its slope in each utility to `slope` (N,).
+    """Return sum_i w_i sum_k [log D_ik - u_ik], and write its gradient by utility to `slope` (N,).
 
-    u_ik is the utility of what row i shows at k, D_ik the summed exponentials of what was left
-    before k. A row counts down to its first item that is no candidate, not eligible (-inf) or shown
-    before: what was left after it is not known.
+    u_ik is the utility of the item that row i shows at k, and D_ik is the sum of exp(utility) of the
+    candidates that remained before k. A row counts up to its first item that is no candidate, not
+    eligible (-inf) or repeated, because the remaining candidates are unknown after it.
     """
     n, K = places.shape
     log_left = np.empty(K)
@@ -326,7 +336,7 @@ def choice_loss(  # noqa: C901
         if weight[i] == 0.0:
             continue
         length = 0
-        # While the row is read, `out` marks what was shown.
+        # In this loop `out` marks the shown candidates.
         while length < K:
             place = places[i, length]
             if place < 0 or row[place] == -np.inf or out[place] != 0.0:
@@ -339,14 +349,14 @@ def choice_loss(  # noqa: C901
         for c in range(row.size):
             if out[c] == 0.0 and row[c] > top:
                 top = row[c]
-        rest = 0.0
+        unshown_mass = 0.0
         if top > -np.inf:
             for c in range(row.size):
                 if out[c] == 0.0:
                     out[c] = np.exp(row[c] - top)
-                    rest += out[c]
-        # The mass left before k is added up from the end: no difference of nearly equal numbers.
-        left = top + np.log(rest) if rest > 0.0 else -np.inf
+                    unshown_mass += out[c]
+        # The remaining mass is summed from the end, which avoids differences of nearly equal numbers.
+        left = top + np.log(unshown_mass) if unshown_mass > 0.0 else -np.inf
         loss = 0.0
         for k in range(length - 1, -1, -1):
             u = row[places[i, k]]

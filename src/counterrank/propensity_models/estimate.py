@@ -1,4 +1,4 @@
-"""estimate_propensities(): from a log without them to one with, flagged; and the same for a source of any size."""
+"""Estimation of propensities that were not logged, for logs in memory and for sources of any size."""
 
 from __future__ import annotations
 
@@ -14,35 +14,42 @@ from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.messages import ESTIMATED, Message
 from counterrank.policies import Enumerated, Policy
-from counterrank.propensity_models.choice import CandidateModel, Choices, Tastes, known_of, listed
+from counterrank.propensity_models.choice import (
+    CandidateModel,
+    Choices,
+    Tastes,
+    known_features,
+    with_candidates,
+)
 from counterrank.propensity_models.model import (
     CHOICE,
     PropensityModel,
     fit_model,
     group_keys,
-    parse,
+    parse_method,
     refit,
     with_propensity,
 )
 from counterrank.texts import in_percent
 
-_TABULATED = 50_000_000
+#: Limit of the table of list frequencies, in numbers.
+_MAX_TABLE = 50_000_000
 
 
-def by_list(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
-    """Return the log whose policy is the frequency of each list within the rows of equal `columns`.
+def list_frequencies(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
+    """Return the log whose propensity is the frequency of each list within rows of equal `columns`.
 
-    The frequencies are of the same rows, so a value is sum over lists of pi(list) times the mean
-    reward where it was shown; the target's probability of lists never shown is lost, and seen as a
-    mean weight below 1.
+    With these propensities, the estimated value is the sum over lists of pi(list) times the mean
+    reward of the rows that showed it. Lists that were never shown are missing from the sum, which
+    makes the mean weight smaller than 1.
     """
     group = np.unique(group_keys(log, columns), return_inverse=True)[1].reshape(-1)
     rows, count = np.unique(np.column_stack([group, log.action]), axis=0, return_counts=True)
     sizes = np.bincount(rows[:, 0])
-    # The place of a list in its group.
+    # The index of each list within its group.
     place = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     groups, longest = len(sizes), int(sizes.max())
-    if groups * longest * log.K > _TABULATED:
+    if groups * longest * log.K > _MAX_TABLE:
         raise PropensityError(
             f"{groups:,} contexts with up to {longest:,} lists are too many to tabulate; name "
             "fewer columns"
@@ -60,7 +67,7 @@ def by_list(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
     probs[rows[:, 0], place] = count
     probs /= probs.sum(axis=1, keepdims=True)
     policy = Enumerated(rankings, probs, group, n_actions=log.n_actions)
-    # Good-Turing: the share of rows whose list occurred once estimates what was never seen.
+    # Good-Turing: the share of rows with a unique list estimates the probability of unseen lists.
     unseen = int((count == 1).sum()) / log.n
     note = Message(
         ESTIMATED,
@@ -71,11 +78,11 @@ def by_list(log: RankingLog, columns: tuple[str, ...]) -> RankingLog:
     return with_propensity(log, policy, None, (note,))
 
 
-#: Bootstrap replicates for the uncertainty that estimated propensities add.
+#: Number of bootstrap replicates for the uncertainty of estimated propensities.
 REPLICATES = 20
-#: Rows of a large log on which the model is fitted.
+#: Maximum number of rows on which the model is fitted.
 FITTED_ROWS = 100_000
-#: Features of candidates, in all, on which a choice model is fitted: 160 MB.
+#: Maximum number of features of candidates on which a choice model is fitted: 160 MB.
 FITTED_NUMBERS = 20_000_000
 
 
@@ -89,11 +96,12 @@ def estimate_propensities(
     log
         A log without propensities, or whose propensities should not be used.
     method
-        "logistic" on the context, "by-list:COLUMNS" for few different lists per group, "plackett-luce" on
-        scores and features of candidates. "auto" is plackett-luce where there are such, else logistic.
+        "logistic" on the context; "by-list:COLUMNS", the frequency of each list, for logs with few
+        different lists per group; "plackett-luce" on scores and features of candidates; or "auto",
+        which is plackett-luce if candidates have scores or features, and otherwise logistic.
     kind
-        What the numbers are, as in `Propensity`; by default that of the targets. Plackett-Luce gives a
-        whole policy.
+        The kind of probability, as in `Propensity`; by default that of the targets. Plackett-Luce
+        gives a policy instead.
 
     Returns
     -------
@@ -103,7 +111,7 @@ def estimate_propensities(
     Raises
     ------
     PropensityError
-        The log shows no exploration, or has nothing to estimate from.
+        The logger is deterministic, or the log lacks the data that the method needs.
 
     Examples
     --------
@@ -113,13 +121,13 @@ def estimate_propensities(
     >>> bool(np.abs(estimated.propensity.values - 0.5).max() < 0.1), estimated.notes[0][:20]
     (True, 'estimated-propensity')
     """
-    name, columns = parse(method)
+    name, columns = parse_method(method)
     if name == "by-list":
-        return by_list(log, columns)
-    name = _resolved(name, log)
+        return list_frequencies(log, columns)
+    name = _choose_method(name, log)
     if name == CHOICE:
         return Choices(log).model.apply(log)
-    return fit_model(log, kind or kind_of(log, tuple(log.targets))).apply(log)
+    return fit_model(log, kind or target_kind(log, tuple(log.targets))).apply(log)
 
 
 def estimated_source(
@@ -132,10 +140,9 @@ def estimated_source(
 ) -> tuple[Source, list[Source]]:
     """Return the source with estimated propensities, and bootstrap replicates of it.
 
-    A replicate resamples the buckets of units (Poisson counts) and estimates the propensities anew
-    on what it drew.
+    A replicate resamples the buckets of units (Poisson counts) and refits the model on its sample.
     """
-    name, columns = parse(method)
+    name, columns = parse_method(method)
     rng = np.random.default_rng([seed, 71])
     if name == "by-list":
         if not isinstance(source, MemorySource):
@@ -143,48 +150,48 @@ def estimated_source(
                 "by-list counts lists in memory; read the log with read_log first, or use logistic"
             )
         redrawn = (resampled(source.log, rng.poisson(1.0, BUCKETS)) for _ in range(replicates))
-        logs = [MemorySource(by_list(log, columns)) for log in (source.log, *redrawn)]
+        logs = [MemorySource(list_frequencies(log, columns)) for log in (source.log, *redrawn)]
         return logs[0], list(logs[1:])
-    name = _resolved(name, source.first)
-    # A stream of its own: sources differ in how much they draw, replicates must not.
+    name = _choose_method(name, source.first)
+    # A separate random stream, because sources differ in how many numbers they draw.
     sample = source.sample(fitted_rows(source.first, name), np.random.default_rng([seed, 72]))
     model: PropensityModel | CandidateModel
-    again: Callable[[Floats], PropensityModel | CandidateModel]
+    refit_model: Callable[[Floats], PropensityModel | CandidateModel]
     if name == CHOICE:
         choices = Choices(sample)
-        model, again = choices.model, choices.refit
+        model, refit_model = choices.model, choices.refit
     else:
-        model = fit_model(sample, kind_of(sample, targets))
-        again = partial(refit, sample, model)
-    others: list[Source] = []
-    # A fit to long pages of many items takes seconds, so progress is shown.
+        model = fit_model(sample, target_kind(sample, targets))
+        refit_model = partial(refit, sample, model)
+    replicas: list[Source] = []
+    # A fit to long pages of many items takes seconds, so progress is reported.
     report = reporter()
-    report.begin("propensities, once more", replicates)
+    report.begin("bootstrap of propensities", replicates)
     for counts in rng.poisson(1.0, (replicates, BUCKETS)):
         drawn = mapped(source, partial(resampled, counts=counts))
-        # The model is refitted on the same draw.
-        others.append(mapped(drawn, again(counts.astype(np.float64)).apply))
+        # The model is refitted on the same sample.
+        replicas.append(mapped(drawn, refit_model(counts.astype(np.float64)).apply))
         report.advance(1)
-    return mapped(source, model.apply), others
+    return mapped(source, model.apply), replicas
 
 
 def fitted_rows(first: RankingLog, name: str) -> int:
-    """Return on how many rows per model is fitted: fewer where rows have many candidates and features."""
-    first = listed(first)
-    if name != CHOICE or first.candidates is None or not known_of(first):
+    """Return the number of rows to fit on, which is smaller for many candidates and features."""
+    first = with_candidates(first)
+    if name != CHOICE or first.candidates is None or not known_features(first):
         return FITTED_ROWS
-    each = float(first.candidates.counts.mean()) * Tastes.learn(first).width
-    return int(min(FITTED_ROWS, max(FITTED_NUMBERS / each, 1)))
+    numbers_per_row = float(first.candidates.counts.mean()) * Tastes.learn(first).width
+    return int(min(FITTED_ROWS, max(FITTED_NUMBERS / numbers_per_row, 1)))
 
 
 def resampled(log: RankingLog, counts: Ints) -> RankingLog:
-    """Return each row as often as its bucket was drawn (once, for the first row of a batch that was not drawn)."""
+    """Return the log with each row repeated by the count of its bucket; never an empty log."""
     rows = np.repeat(np.arange(log.n), counts[log.bucket])
     return log.take(rows if len(rows) else np.zeros(1, dtype=np.int64))
 
 
-def kind_of(log: RankingLog, targets: Sequence[str]) -> str:
-    """Return the kind of probability that the targets are given in, so that the estimated ones match."""
+def target_kind(log: RankingLog, targets: Sequence[str]) -> str:
+    """Return the kind of probability of the targets, which estimated propensities must have too."""
     kinds = {
         policy.propensity_kind if isinstance(policy, Policy) else policy.kind
         for policy in (log.target(name) for name in targets)
@@ -196,8 +203,8 @@ def kind_of(log: RankingLog, targets: Sequence[str]) -> str:
     return kinds.pop() if kinds else "factored"
 
 
-def _resolved(name: str, log: RankingLog) -> str:
-    """Return the method behind "auto": by what is known of candidates, else a score per item."""
+def _choose_method(name: str, log: RankingLog) -> str:
+    """Return the method that "auto" stands for: the choice model if candidates have features."""
     if name != "auto":
         return name
-    return CHOICE if known_of(log) else "logistic"
+    return CHOICE if known_features(log) else "logistic"

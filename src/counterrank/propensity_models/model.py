@@ -1,4 +1,4 @@
-"""What the logger showed at each position: cross-fitted, calibrated models, and how they are fitted."""
+"""Models of the item that the logger shows at each position: cross-fitted and calibrated."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from counterrank.kernels.hashing import BUCKETS
 from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, Message, what_is_possible
 from counterrank.policies import repeated
 
-#: Categories beyond this many share a column.
+#: Number of columns for the categories of a feature; the last one is shared by all further categories.
 MAX_CATEGORIES = 50
 
 
@@ -28,7 +28,7 @@ def scales_of(
     names: Sequence[str],
     labels: Mapping[str, Sequence[str]],
 ) -> tuple[Floats, Floats, tuple[tuple[int, int], ...], tuple[int, ...]]:
-    """Return the fields of `GapScales`; rare categories share the last column, constants have a spread of 1."""
+    """Return the fields of `GapScales`; a constant column gets a spread of 1."""
     coded = [(j, len(labels[name])) for j, name in enumerate(names) if name in labels]
     return (
         mean,
@@ -39,23 +39,22 @@ def scales_of(
 
 
 class ContextFeatures(GapScales):
-    """How to turn context into features, learnt once."""
+    """The encoding of context as a feature matrix."""
 
     @classmethod
     def learn(cls, log: RankingLog) -> Self:
-        """Return the features of a log's context; none but a constant when there is no context."""
+        """Return the encoding of a log's context; without context it has only the constant."""
         context = np.empty((log.n, 0)) if log.context is None else log.context
         gaps = np.isnan(context).any(axis=0)
         return cls(*scales_of(*mean_and_spread(context), gaps, log.context_names, log.categories))
 
-    def of(self, log: RankingLog) -> Floats:
-        """Return (n, d) features, the first of which is 1."""
+    def matrix(self, log: RankingLog) -> Floats:
+        """Return features (n, d), the first of which is the constant 1."""
         context = np.empty((log.n, 0)) if log.context is None else log.context
         return np.concatenate([np.ones((log.n, 1)), self.encode(context)], axis=1)
 
 
-#: A normal prior of variance one on standardised features: items shown a few times stay near the
-#: rest instead of running off to infinity.
+#: A normal prior of variance one on standardised coefficients, so that those of rare items stay finite.
 PENALTY = 1.0
 
 
@@ -70,14 +69,12 @@ def fit_logistic(
 ) -> Floats:
     """Return theta (A, d) of P(a | x) = exp(theta_a' x) / sum over available b of exp(theta_b' x), by L-BFGS.
 
-    Items never shown keep a score from the penalty.
-
-    Loss: -sum_i w_i log P(a_i | x_i) + PENALTY/2 |theta without the constant|^2, a little on the
-    constant.
+    The loss is -sum_i w_i log P(a_i | x_i) plus PENALTY/2 theta^2, with a small penalty of the
+    constants. The penalty determines the scores of items that were never shown.
     """
     n, d = x.shape
     penalty = np.full((size, d), PENALTY)
-    # The constant is an item's share of all rows: it is hardly penalised.
+    # The constant determines an item's share of all rows, so it is hardly penalised.
     penalty[:, 0] = 1e-3 * PENALTY
 
     def loss(theta: Floats) -> tuple[float, Floats]:
@@ -96,9 +93,9 @@ def most_likely(
     start: Floats | None,
     options: Mapping[str, float],
 ) -> Floats:
-    """Return the theta of least loss + sum of penalty theta^2 / 2, by L-BFGS; its shape is that of the penalty.
+    """Return the theta that minimises the loss plus sum of penalty theta^2 / 2, by L-BFGS.
 
-    `loss` returns the loss of rows of this `weight` and its slope in theta.
+    `loss` returns the loss and its gradient. Theta has the shape of `penalty`.
     """
     from scipy import optimize
 
@@ -111,21 +108,21 @@ def most_likely(
         return value * scale, ((slope + penalty * theta) * scale).ravel()
 
     first = np.zeros(penalty.size) if start is None else start.ravel()
-    found = optimize.minimize(penalised, first, jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(found.x, dtype=np.float64).reshape(penalty.shape)
+    optimum = optimize.minimize(penalised, first, jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(optimum.x, dtype=np.float64).reshape(penalty.shape)
 
 
-#: Whole distributions are kept up to this many numbers.
+#: Item distributions are stored up to this many numbers.
 _NUMBERS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PropensityModel:
-    """models[f][k] (A, d) never saw fold f = bucket mod F; `power` (K,) calibrates: p to that power, renormalised.
+    """Logistic models of each position; models[f][k] (A, d) is fitted without fold f = bucket mod F.
 
-    `kind` is what the numbers are: "factored" and "position" model each position on its own;
-    "prefix" and "joint" model each item given those above, which are no longer available when
-    `without_replacement`.
+    Calibration raises probabilities to `power` (K,) and renormalises them. The kinds "factored" and
+    "position" model each position separately; "prefix" and "joint" model each item given those above
+    it, which are no longer available if `without_replacement`.
     """
 
     features: Callable[[RankingLog], Floats]
@@ -134,27 +131,29 @@ class PropensityModel:
     kind: str
     size: int
     without_replacement: bool
-    #: Share of uniform choice mixed in, so that no probability is zero.
+    #: Weight of the uniform distribution in the mixture that keeps probabilities above zero.
     floor: float
     notes: tuple[str, ...] = ()
 
     def log_prob(self, log: RankingLog, k: int) -> Floats:
-        """Return calibrated log-probabilities (n, A) at position k, each row's by a model that has not seen it."""
+        """Return calibrated log-probabilities (n, A) at position k, from models fitted without the row."""
         x, fold = self.features(log), log.bucket % len(self.models)
         available = self.available(log, k)
         out = np.empty((log.n, self.size))
         for f, models in enumerate(self.models):
             rows = fold == f
             if rows.any():
-                own = log_softmax(np.where(available[rows], x[rows] @ models[k].T, -np.inf), axis=1)
-                out[rows] = log_softmax(self.power[k] * own, axis=1)
+                uncalibrated = log_softmax(
+                    np.where(available[rows], x[rows] @ models[k].T, -np.inf), axis=1
+                )
+                out[rows] = log_softmax(self.power[k] * uncalibrated, axis=1)
         share = available / available.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
             mixed: Floats = np.log((1 - self.floor) * np.exp(out) + self.floor * share)
         return mixed
 
     def available(self, log: RankingLog, k: int) -> Bools:
-        """Return which items (n, A) can still be shown at position k."""
+        """Return True for the items (n, A) that can still be shown at position k."""
         free = np.ones((log.n, self.size), dtype=bool)
         for earlier in range(k if self.without_replacement else 0):
             items = log.action[:, earlier]
@@ -163,51 +162,51 @@ class PropensityModel:
         return free
 
     def propensity(self, log: RankingLog) -> tuple[Propensity, Floats | None]:
-        """Return the numbers of the shown items, and the whole distribution (n, K, A) where it is small enough."""
+        """Return the propensities of shown items, and the item distributions (n, K, A) if small enough."""
         values = np.ones(log.action.shape)
         keep = self.kind == "factored" and log.n * log.K * self.size <= _NUMBERS
-        whole = np.empty((log.n, log.K, self.size)) if keep else None
+        distribution = np.empty((log.n, log.K, self.size)) if keep else None
         for k in range(log.K):
             log_p = self.log_prob(log, k)
             items = log.action[:, k]
             shown = np.exp(log_p[np.arange(log.n), np.maximum(items, 0)])
             values[:, k] = np.where(items >= 0, shown, 1.0)
-            if whole is not None:
-                whole[:, k] = np.exp(log_p)
+            if distribution is not None:
+                distribution[:, k] = np.exp(log_p)
         if self.kind == "joint":
             return Propensity("joint", values.prod(axis=1)), None
-        return Propensity(self.kind, values), whole
+        return Propensity(self.kind, values), distribution
 
     def apply(self, log: RankingLog) -> RankingLog:
-        """Return the log with estimated propensities and the flag that says so."""
-        propensity, whole = self.propensity(log)
-        return with_propensity(log, propensity, whole, self.notes)
+        """Return the log with estimated propensities and a note that they are estimated."""
+        propensity, distribution = self.propensity(log)
+        return with_propensity(log, propensity, distribution, self.notes)
 
 
 def with_propensity(
-    log: RankingLog, propensity: object, whole: Floats | None, notes: tuple[str, ...]
+    log: RankingLog, propensity: object, distribution: Floats | None, notes: tuple[str, ...]
 ) -> RankingLog:
-    """Return the same rows with another logging policy; other notes about propensities are dropped."""
+    """Return the log with another logging policy; notes about missing propensities are dropped."""
     dists = {name: table for name, table in log.dists.items() if name != LOGGING}
     return log.changed(
         propensity=propensity,
-        dists=dists if whole is None else {**dists, LOGGING: whole},
+        dists=dists if distribution is None else {**dists, LOGGING: distribution},
         notes=(*(note for note in log.notes if note != MISSING_PROPENSITY), *notes),
     )
 
 
-#: The method that goes by what is known of candidates, and not by position.
+#: The method that models choices among candidates instead of items by position.
 CHOICE = "plackett-luce"
 METHODS = ("logistic", CHOICE)
 FOLDS = 2
-#: Items beyond this many are too many for a model with a score each.
+#: Limit of the number of items for models with coefficients for each item.
 MAX_ITEMS = 500
-#: A logger whose shown items per model predicts this well leaves no choice to learn from.
+#: A logger is called deterministic if the typical probability of its shown items is at least this.
 CERTAIN = 0.98
 
 
 def fit_model(log: RankingLog, kind: str = "factored") -> PropensityModel:
-    """Return the calibrated model of a log, or refuse a deterministic logger."""
+    """Return the calibrated model of a log; raise PropensityError for a deterministic logger."""
     size = log.n_actions
     if size > MAX_ITEMS:
         raise PropensityError(
@@ -215,26 +214,30 @@ def fit_model(log: RankingLog, kind: str = "factored") -> PropensityModel:
             f"{MAX_ITEMS}); if the log has candidates with scores or features, use plackett-luce; if "
             "the same context saw few different lists, by-list:COLUMNS; else group the items"
         )
-    # The floor is Laplace's: as if every item had been shown once more.
     model = PropensityModel(
-        features=ContextFeatures.learn(log).of, models=(), power=np.ones(log.K), kind=kind, size=size,
+        features=ContextFeatures.learn(log).matrix,
+        models=(),
+        power=np.ones(log.K),
+        kind=kind,
+        size=size,
         without_replacement=kind in ("prefix", "joint") and not repeated(log.action).any(),
-        floor=min(0.01, size / (log.n + size)), notes=(_NOTE,),
-    )  # fmt: skip
+        # Laplace's rule: as if every item had been shown once more.
+        floor=min(0.01, size / (log.n + size)),
+        notes=(_NOTE,),
+    )
     model = refit(log, model, np.ones(BUCKETS))
     calibrated = replace(model, power=calibrate(log, model))
     values = calibrated.propensity(log)[0].values
     typical = float(values.mean() if kind == "joint" else np.exp(np.log(values).mean()))
     if typical >= CERTAIN:
-        # The context predicts what is shown: there is nothing to compare.
-        raise deterministic("the context predicts", typical)
+        raise deterministic_error("the context predicts", typical)
     return calibrated
 
 
 def refit(log: RankingLog, model: PropensityModel, bucket_weight: Floats) -> PropensityModel:
-    """Return the model fitted again with other weights (1024,) on the buckets of units.
+    """Return the model refitted with weights (1024,) of the buckets of units.
 
-    models[f][k] is fitted without fold f, starting from that of `model` where it has one.
+    models[f][k] is fitted without fold f, starting from the coefficients of `model` if it has any.
     """
     x, fold = model.features(log), log.bucket % FOLDS
     weight = bucket_weight[log.bucket]
@@ -249,18 +252,21 @@ def refit(log: RankingLog, model: PropensityModel, bucket_weight: Floats) -> Pro
                     "needed"
                 )
             theta = fit_logistic(
-                x[rows], log.action[rows, k], model.size, weight=weight[rows],
+                x[rows],
+                log.action[rows, k],
+                model.size,
+                weight=weight[rows],
                 available=available[rows],
                 start=model.models[f][k] if model.models else None,
-            )  # fmt: skip
+            )
             models[f].append(theta)
     return replace(model, models=tuple(map(tuple, models)))
 
 
 def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
-    """Return the power (K,) that makes held-out probabilities most likely: 1 when they are calibrated as they are.
+    """Return the power (K,) with the largest held-out likelihood; 1 leaves probabilities unchanged.
 
-    Temperature scaling (Guo et al. 2017) on rows that the models have not seen.
+    This is temperature scaling (Guo et al. 2017).
     """
     powers = np.ones(log.K)
     for k in range(log.K):
@@ -277,14 +283,14 @@ def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
 
 
 def best_power(loss: Callable[[float], float]) -> tuple[float, float]:
-    """Return the power of least loss, and the loss."""
+    """Return the power that minimises the loss, and the minimum."""
     from scipy import optimize
 
-    found = optimize.minimize_scalar(loss, bounds=(0.1, 3.0), method="bounded")
-    return float(found.x), float(found.fun)
+    optimum = optimize.minimize_scalar(loss, bounds=(0.1, 3.0), method="bounded")
+    return float(optimum.x), float(optimum.fun)
 
 
-def deterministic(what: str, typical: float) -> PropensityError:
+def deterministic_error(what: str, typical: float) -> PropensityError:
     """Return the error for a logger whose choices the model predicts."""
     return PropensityError(
         f"the logging policy looks deterministic: {what} each shown item with probability "
@@ -293,21 +299,21 @@ def deterministic(what: str, typical: float) -> PropensityError:
 
 
 def group_keys(log: RankingLog, columns: tuple[str, ...]) -> NDArray[np.str_]:
-    """Return a text for each row (n,) that is equal where all named columns are."""
+    """Return a text for each row (n,); texts are equal if and only if all named columns are."""
     keys = np.full(log.n, "", dtype="<U1")
     for name in columns:
         keys = np.char.add(np.char.add(keys, "\x1f"), as_texts(column_of(log, name)))
     return keys
 
 
-def parse(method: str) -> tuple[str, tuple[str, ...]]:
-    """Return method and columns of a text such as "by-list:query,region".
+def parse_method(method: str) -> tuple[str, tuple[str, ...]]:
+    """Return the method and the columns of a text such as "by-list:query,region".
 
-    >>> parse("by-list:query,region")
+    >>> parse_method("by-list:query,region")
     ('by-list', ('query', 'region'))
     """
-    name, _, rest = method.partition(":")
-    columns = tuple(part.strip() for part in rest.split(",") if part.strip())
+    name, _, column_text = method.partition(":")
+    columns = tuple(column.strip() for column in column_text.split(",") if column.strip())
     if name not in ("auto", "by-list", *METHODS):
         raise ConfigError(
             f"propensities cannot be estimated by '{name}'; use auto, {', '.join(METHODS)} or "

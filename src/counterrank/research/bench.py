@@ -87,9 +87,13 @@ def simulated_trial(world: simulate.Environment | simulate.World, n: int, seed: 
     log = world.draw(n, np.random.default_rng([seed, 7])).to_log()
     drawing, known = time.process_time() - started, simulate.true_value(world)
     return Trial(
-        log, known.value, seed, truth_stderr=known.stderr, values=known.by_position,
+        log,
+        known.value,
+        seed,
+        truth_stderr=known.stderr,
+        values=known.by_position,
         drawing=drawing,
-    )  # fmt: skip
+    )
 
 
 def bootstrapped(trial: Trial, seed: int) -> Trial:

@@ -56,13 +56,13 @@ def check_estimator(
         clicks = (log.reward > np.median(log.reward)).astype(np.float64)
         log = replace(log, reward=clicks, propensity=logger, targets={"new": target}, dists={})
 
-    def estimate(other: RankingLog) -> Estimate:
-        return estimator.estimate(other, "new", seed=seed)
+    def estimate(changed_log: RankingLog) -> Estimate:
+        return estimator.estimate(changed_log, "new", seed=seed)
 
-    found = estimate(log)
-    _well_formed(found, log)
-    again = estimate(log)
-    assert (again.value, again.stderr) == (found.value, found.stderr), (
+    original = estimate(log)
+    _well_formed(original, log)
+    repeated = estimate(log)
+    assert (repeated.value, repeated.stderr) == (original.value, original.stderr), (
         "two runs with one seed differ"
     )
     frozen = replace(
@@ -73,22 +73,22 @@ def check_estimator(
         # Writing to it then raises, which no comparison afterwards could miss.
         array.setflags(write=False)
     estimate(frozen)
-    _chunking(estimator, log, found, seed)
+    _chunking(estimator, log, original, seed)
     mixed = log.where(np.ones(log.n, dtype=bool)).take(rng.permutation(log.n))
-    _same(estimate(mixed).value, found.value, "the order of rows changes the value")
+    _same(estimate(mixed).value, original.value, "the order of rows changes the value")
     if equivariant:
         larger = estimate(log.changed(reward=log.reward * 4.0)).value
-        assert abs(larger - 4.0 * found.value) <= 1e-6 * max(abs(4 * found.value), 1), (
+        assert abs(larger - 4.0 * original.value) <= 1e-6 * max(abs(4 * original.value), 1), (
             "V(4 r) is not 4 V(r)"
         )
     if on_policy:
         dists = {"propensity": log.dists["propensity"], "new": log.dists["propensity"]}
-        own = estimate(replace(log, targets={"new": log.propensity}, dists=dists))
+        on_logger = estimate(replace(log, targets={"new": log.propensity}, dists=dists))
         law = "the target is the logger, but "
-        _same(own.value, log.value, law + "does not earn what the log earned")
-        _same(own.ess, log.n, law + "weights are not one")
+        _same(on_logger.value, log.value, law + "does not earn what the log earned")
+        _same(on_logger.ess, log.n, law + "weights are not one")
     if shift:
-        expected = found.value + 3.0 * float(log.position_weights.sum())
+        expected = original.value + 3.0 * float(log.position_weights.sum())
         higher = estimate(replace(log, reward=log.reward + 3.0)).value
         _same(higher, expected, "V(r + 3) is not V(r) + 3 sum alpha")
     # A log of numbers, also where whole policies were asked for above: kinds are of numbers.
@@ -100,23 +100,25 @@ def check_estimator(
         _same(exact, float(world.value.sum()), law)
 
 
-def _well_formed(found: Estimate, log: RankingLog) -> None:
-    low, high = found.interval()
-    assert np.isfinite([found.value, found.stderr, low, high, found.ess]).all(), (
-        f"not finite: {found}"
+def _well_formed(estimate: Estimate, log: RankingLog) -> None:
+    low, high = estimate.interval()
+    assert np.isfinite([estimate.value, estimate.stderr, low, high, estimate.ess]).all(), (
+        f"not finite: {estimate}"
     )
-    assert low <= found.value <= high, "the interval must hold the value"
-    assert 0 <= found.ess <= log.n * (1 + 1e-9), f"ESS {found.ess} of {log.n} rows"
-    assert len(found.by_position) == log.K, "one value per position"
-    total = float(log.position_weights @ [p.value for p in found.by_position])
-    scale = max(found.stderr, abs(found.value), 1e-12)
-    assert abs(total - found.value) <= 1e-6 * scale, f"positions add to {total}, not {found.value}"
-    wide, narrow = found.interval(0.99), found.interval(0.5)
+    assert low <= estimate.value <= high, "the interval must hold the value"
+    assert 0 <= estimate.ess <= log.n * (1 + 1e-9), f"ESS {estimate.ess} of {log.n} rows"
+    assert len(estimate.by_position) == log.K, "one value per position"
+    total = float(log.position_weights @ [p.value for p in estimate.by_position])
+    scale = max(estimate.stderr, abs(estimate.value), 1e-12)
+    assert abs(total - estimate.value) <= 1e-6 * scale, (
+        f"positions add to {total}, not {estimate.value}"
+    )
+    wide, narrow = estimate.interval(0.99), estimate.interval(0.5)
     assert wide[0] <= narrow[0] <= narrow[1] <= wide[1], "a higher level needs a wider interval"
-    json.dumps(found.to_dict(), allow_nan=False)
+    json.dumps(estimate.to_dict(), allow_nan=False)
 
 
-def _chunking(estimator: Estimator, log: RankingLog, found: Estimate, seed: int) -> None:
+def _chunking(estimator: Estimator, log: RankingLog, expected: Estimate, seed: int) -> None:
     workspace = Workspace(
         MemorySource(log, threads=1), "new", seed=seed, by_unit=log.unit is not None
     )
@@ -125,11 +127,11 @@ def _chunking(estimator: Estimator, log: RankingLog, found: Estimate, seed: int)
     for size in (37, log.n):
         state: Any = None
         for chunk in log.chunks(size):
-            part = plan.partial(View(chunk, "new")).state
-            state = part if state is None else state + part
-        again = plan.finish(state)
-        _same(again.value, found.value, f"chunks of {size} rows change the value")
-        _same(again.stderr, found.stderr, f"chunks of {size} rows change the standard error")
+            partial_state = plan.partial(View(chunk, "new")).state
+            state = partial_state if state is None else state + partial_state
+        chunked = plan.finish(state)
+        _same(chunked.value, expected.value, f"chunks of {size} rows change the value")
+        _same(chunked.stderr, expected.stderr, f"chunks of {size} rows change the standard error")
 
 
 def _refusals(estimate: Callable[[RankingLog], Estimate], log: RankingLog) -> None:
@@ -137,18 +139,18 @@ def _refusals(estimate: Callable[[RankingLog], Estimate], log: RankingLog) -> No
     for kind in SUPPORTS:
         # The same numbers under every name: each must be used or refused, none may give nonsense.
         numbers = values.prod(axis=1) if kind == "joint" else values
-        other = replace(
+        renamed_log = replace(
             log,
             propensity=Propensity(kind, numbers),
             targets={"new": Propensity(kind, numbers)},
             dists={},
         )
         try:
-            found = estimate(other)
+            result = estimate(renamed_log)
         except CounterrankError as problem:
             assert str(problem), "an error needs a message"
         else:
-            assert np.isfinite(found.value), f"{kind} propensities give {found.value}"
+            assert np.isfinite(result.value), f"{kind} propensities give {result.value}"
 
 
 def _same(value: float, expected: float, law: str) -> None:
@@ -286,10 +288,10 @@ def check_source(source: Source, log: RankingLog, *, target: str = "new") -> Non
     Every row once; passes repeat to the last digit; moments equal those in memory to 1e-10; a
     sample is a sample.
     """
-    seen, expected = source.reduce(_sums), _sums(log)
-    assert (seen[:2] == expected[:2]).all(), f"rows {seen} against {expected}"
-    assert np.isclose(seen[2], expected[2], rtol=1e-10)
-    assert (source.reduce(_sums) == seen).all(), "a second pass differs from the first"
+    sums, expected_sums = source.reduce(_sums), _sums(log)
+    assert (sums[:2] == expected_sums[:2]).all(), f"rows {sums} against {expected_sums}"
+    assert np.isclose(sums[2], expected_sums[2], rtol=1e-10)
+    assert (source.reduce(_sums) == sums).all(), "a second pass differs from the first"
     assert source.first.K == log.K and source.first.n <= log.n
     sample = source.sample(min(50, log.n), np.random.default_rng(0))
     assert 0 < sample.n <= log.n and sample.K == log.K
@@ -299,5 +301,5 @@ def check_source(source: Source, log: RankingLog, *, target: str = "new") -> Non
 
 def _ips(source: Source, target: str) -> tuple[float, float]:
     plan = IPS().plan(Workspace(source, target))
-    found = plan.finish(source.reduce(lambda batch: plan.partial(View(batch, target)).state))
-    return found.value, found.stderr
+    estimate = plan.finish(source.reduce(lambda batch: plan.partial(View(batch, target)).state))
+    return estimate.value, estimate.stderr

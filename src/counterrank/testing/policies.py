@@ -34,25 +34,25 @@ def check_policy(
     rankings = _rankings(policy, length)
     rows = sorted({int(row) for row in np.linspace(0, policy.n_rows - 1, ROWS).round()})
     for row in rows:
-        one = policy.take(np.array([row]))
-        joint = _joint(one, rankings)
+        row_policy = policy.take(np.array([row]))
+        joint = _joint(row_policy, rankings)
         assert abs(joint.sum() - 1) <= exact, (
             f"the probabilities of all rankings sum to {joint.sum()!r}"
         )
-        _marginals(one, rankings, joint, exact)
+        _marginals(row_policy, rankings, joint, exact)
         if "sample" in policy.capabilities:
-            _draws(one, rankings, joint, rng)
-        _padding(one, rankings[np.argmax(joint)])
+            _draws(row_policy, rankings, joint, rng)
+        _padding(row_policy, rankings[np.argmax(joint)])
     # A plugin's policy may live in code alone; ours have a form on disk.
     if type(policy).__name__ in kinds():
         with tempfile.TemporaryDirectory() as folder:
             save_policy(policy, Path(folder) / "policy.npz")
-            again = load_policy(Path(folder) / "policy.npz")
-        assert type(again) is type(policy) and again.n_actions == policy.n_actions, (
-            f"stored as {type(again).__name__}"
+            loaded = load_policy(Path(folder) / "policy.npz")
+        assert type(loaded) is type(policy) and loaded.n_actions == policy.n_actions, (
+            f"stored as {type(loaded).__name__}"
         )
         for row in rows:
-            before, after = (_joint(p.take(np.array([row])), rankings) for p in (policy, again))
+            before, after = (_joint(p.take(np.array([row])), rankings) for p in (policy, loaded))
             assert np.array_equal(before, after), (
                 "a stored policy comes back with other probabilities"
             )
@@ -66,12 +66,12 @@ def _rankings(policy: Policy, length: int) -> NDArray[np.int64]:
             f"{A} actions at {length} positions make {count:,} rankings, too many to list (at most "
             f"{RANKINGS:,}); check a smaller example of the policy"
         )
-    every = (
+    all_rankings = (
         itertools.product(range(A), repeat=length)
         if policy.factored
         else itertools.permutations(range(A), length)
     )
-    return np.array(list(every), dtype=np.int64)
+    return np.array(list(all_rankings), dtype=np.int64)
 
 
 def _for_all(policy: Policy, rankings: NDArray[np.int64]) -> Policy:
@@ -90,9 +90,9 @@ def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact
     likely = np.argsort(-joint)[: min(12, len(joint))]
     shown = rankings[likely]
     result = _for_all(policy, shown).subset_log_prob(shown, masks)
-    same = rankings == shown[:, None]  # (12, R, K)
+    agrees = rankings == shown[:, None]  # (12, R, K)
     for j, mask in enumerate(masks):
-        expected = (same | ~mask).all(axis=2) @ joint
+        expected = (agrees | ~mask).all(axis=2) @ joint
         allowed = exact + 6 * np.sqrt(result.rel_var[:, j]) * expected
         got = np.exp(result.log_prob[:, j])
         for i in np.flatnonzero(~(np.abs(got - expected) <= allowed)):
@@ -100,7 +100,7 @@ def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact
                 f"P{mask.tolist()} of {shown[i].tolist()}: {got[i]!r}, not {expected[i]!r}"
             )
     prefix = np.exp(_for_all(policy, shown).prefix_log_prob(shown))
-    expected = np.logical_and.accumulate(same, axis=2).swapaxes(1, 2) @ joint
+    expected = np.logical_and.accumulate(agrees, axis=2).swapaxes(1, 2) @ joint
     assert np.allclose(prefix, expected, atol=exact, rtol=exact), "prefixes"
 
 
@@ -131,5 +131,5 @@ def _draws(
 def _padding(policy: Policy, ranking: NDArray[np.int64]) -> None:
     if len(ranking) > 1:
         short = np.append(ranking[:-1], -1)
-        whole, cut = policy.take(np.zeros(2, np.int64)).prefix_log_prob(np.stack([ranking, short]))
-        assert abs(cut[-1] - whole[-2]) <= 1e-9, "padding must not change a probability"
+        full, cut = policy.take(np.zeros(2, np.int64)).prefix_log_prob(np.stack([ranking, short]))
+        assert abs(cut[-1] - full[-2]) <= 1e-9, "padding must not change a probability"

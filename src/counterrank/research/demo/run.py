@@ -40,9 +40,13 @@ def run(
     names = [*DEFAULT_ESTIMATORS, "aips"]  # the shop's visitors differ, which its tree shows
     command = f"counterrank demo --out {folder}"
     result = evaluate(
-        log, list(shop.TARGETS), estimators=names, segments=SEGMENTS, command=command,
+        log,
+        list(shop.TARGETS),
+        estimators=names,
+        segments=SEGMENTS,
+        command=command,
         target_is_fresh=True,
-    )  # fmt: skip
+    )
     result = result.called(**WORDS)
     result.to_json(folder / "report.json")
     result.to_html(folder / "report.html")

@@ -220,8 +220,18 @@ def _spread(seconds: Floats) -> str:
 # Pictures.
 
 #: Okabe and Ito's colour-blind safe palette with two more, and a marker for each.
-_PALETTE = ("#D55E00", "#0072B2", "#009E73", "#999999", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
-            "#8C510A", "#762A83")  # fmt: skip
+_PALETTE = (
+    "#D55E00",
+    "#0072B2",
+    "#009E73",
+    "#999999",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+    "#8C510A",
+    "#762A83",
+)
 _MARKERS = "os^DvPX*<>"
 
 
@@ -440,8 +450,14 @@ def cvar(errors: Floats, alpha: float) -> float:
 
 
 _AB_HEAD = (
-    "estimator", "wins", "below AIPS", "mean squared error", "CVaR .1", "CVaR .3", "CVaR .5",
-)  # fmt: skip
+    "estimator",
+    "wins",
+    "below AIPS",
+    "mean squared error",
+    "CVaR .1",
+    "CVaR .3",
+    "CVaR .5",
+)
 
 
 def ab_rows(_: Experiment, seed: int, some: list[Method]) -> list[dict[str, Any]]:

@@ -339,10 +339,16 @@ PRESETS: dict[str, Callable[..., Environment | World]] = {
         World, name="feed", behavior="mixed", logger="mixture", items=300, candidates=50, bend=True
     ),
     "shop": partial(
-        World, name="shop", behavior="redundancy", logger="epsilon", items=60, K=5, revenue=True,
+        World,
+        name="shop",
+        behavior="redundancy",
+        logger="epsilon",
+        items=60,
+        K=5,
+        revenue=True,
         hidden=False,
     ),
-}  # fmt: skip
+}
 #: Options of a preset on the command line.
 _FLAGS = {"K": "--k", "items": "--actions"} | {
     name: f"--{name}"
