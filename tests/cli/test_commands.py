@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -12,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from counterrank.report import plain
 
 
 def test_version_and_help(counterrank):
@@ -165,6 +168,28 @@ def test_the_description_takes_the_names_that_columns_are_given(counterrank, tmp
     assert " click per ranking." in found.out and "look like targets: new." in found.out
     following = found.out.splitlines()[-1].removeprefix("Next: counterrank ").split()
     assert counterrank(*following, "--estimators", "ips").code == 0
+
+
+def test_the_description_counts_rows_by_their_weights(counterrank, tmp_path: Path):
+    """A mean and an error as of every row in its weight, and a next command with the same weights."""
+    rng = np.random.default_rng(3)
+    clicks, weight = rng.integers(0, 3, 200) / 2.0, rng.choice([1.0, 8.0], 200)
+    clicks[weight > 1] = 1.0
+    columns = {"action": np.tile([[0], [1]], (100, 1)).tolist(), "reward": clicks[:, None].tolist(),
+               "propensity": [[0.5]] * 200, "new": [[0.6], [0.4]] * 100, "kept": weight,
+               "day": ["monday", "tuesday"] * 100}  # fmt: skip
+    pq.write_table(pa.table(columns), tmp_path / "thin.parquet")
+    given = ("thin.parquet", "--weight", "kept", "--where", "day <> 'sunday'", "--segment", "day")
+    found = counterrank("evaluate", *given)
+    assert found.code == 0, found.err
+    mean = weight @ clicks / weight.sum()
+    assert abs(mean - clicks.mean()) > 0.1
+    assert f"today's policy earned {plain(mean, 0.02)} per ranking" in found.out
+    following = shlex.split(found.out.splitlines()[-1].removeprefix("Next: counterrank "))
+    assert {"--weight=kept", "--segment=day", "--where=day <> 'sunday'"} <= {*following}
+    result = counterrank(*following, "--estimators=ips", "--json=r.json", "--quiet")
+    assert result.code == 0, result.err
+    assert json.loads((tmp_path / "r.json").read_text())["log"]["value"] == pytest.approx(mean)
 
 
 def test_a_preset_takes_its_own_number_of_actions(counterrank):

@@ -56,7 +56,7 @@ def test_lift_and_evidence(aggregate, units):
         expected, rel=1e-9
     )
     np.testing.assert_allclose([p.value for p in lift.by_position], values - r.mean(0), rtol=1e-10)
-    pairs = [error(c) for c in (w * r - r).T]
+    pairs = [error(c) for c in (centred - r).T]
     np.testing.assert_allclose([p.stderr for p in lift.by_position], pairs, rtol=1e-9)
 
 

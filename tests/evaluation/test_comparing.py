@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.data.source import MemorySource
 from counterrank.estimators import Estimate, parse
 from counterrank.estimators.base import Lift, PositionValue
 from counterrank.estimators.weights.moments import moments_of
@@ -17,6 +18,10 @@ from counterrank.evaluation.comparing import (
     weighed_like,
 )
 from counterrank.evaluation.jobs import Job
+from counterrank.evaluation.passing import Pass
+from counterrank.evaluation.provenance import Options
+from counterrank.evaluation.rewards import RewardRun
+from counterrank.evaluation.run import metrics_of
 from counterrank.statistics import Known, Looks, Quantity, bias_aware_half, holm, two_sided
 
 K = 4
@@ -193,3 +198,42 @@ def test_a_ratio_of_means_may_follow_a_mean_of_other_weights():
     )
     found = cr.evaluate(log, ["new"], estimators="rips,snips", audit=False)
     assert {one.estimator for one in found.estimates} == {"rips", "snips"}
+
+
+@pytest.mark.parametrize("context", [False, True])
+def test_controls_count_where_auto_is_held_against_others(context):
+    """One position and weights alone: auto is the mean of y = w r with (w - 1) and (w - 1) x regressed out.
+
+    Its difference to IPS is the part that the controls take away: its error is theirs, row by row.
+    """
+    rng = np.random.default_rng(4)
+    n = 500
+    action = rng.integers(0, 2, (n, 1))
+    target = np.where(action, 0.75, 0.25)
+    x = rng.normal(size=(n, 1))
+    reward = 1.0 + 0.3 * x + rng.random((n, 1)) * action
+    log = cr.RankingLog(
+        action=action, reward=reward, propensity=np.full((n, 1), 0.5), targets={"new": target},
+        context=x if context else None,
+    )  # fmt: skip
+    options = Options(targets=("new",), estimators=("auto", "ips"))
+    run = RewardRun(
+        MemorySource(log), options, metrics_of(log, None, None, ()).measures[0], True, False
+    )
+    run.prepare({}, None, run)
+    whole = run.source.reduce(Pass([run.passing(audited=True)], [], False, False))
+    found = {one.job.name: one for one in run.estimates(whole.parts[0])}
+    w = target[:, 0] / 0.5
+    controls = np.column_stack([w - 1, (w - 1) * x[:, 0]] if context else [w - 1])
+    y = w * reward[:, 0]
+    away = controls - controls.mean(axis=0)
+    beta = np.linalg.lstsq(away, y - y.mean(), rcond=None)[0]
+    auto, ips = found["auto"], found["ips"]
+    assert auto.estimate.value == pytest.approx(y.mean() - controls.mean(axis=0) @ beta, rel=1e-9)
+    left = y - y.mean() - away @ beta
+    assert auto.by_rows.stderr == pytest.approx(left.std(ddof=1) / n**0.5, rel=1e-9)
+    assert auto.by_rows.stderr < 0.7 * auto.without_controls.by_rows.stderr
+    taken = away @ beta
+    assert (auto.by_rows - ips.by_rows).stderr == pytest.approx(
+        taken.std(ddof=1) / n**0.5, rel=1e-9
+    )

@@ -3,6 +3,8 @@
     python -m tests.golden.make                        which cases differ, and by how much
     python -m tests.golden.make --reason "..." [CASE ...]   write those that differ
 
+Where two branches changed numbers: take those of main (`git checkout main -- tests/golden`), and run it again.
+
 The reason is a sentence for whoever reads the history: what changed, in which direction, and what shows
 that the new numbers are the right ones. It is added to REASONS.md with the names of the cases.
 """
@@ -57,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             path.write_text(written(json.loads(json.dumps(now))) + "\n")
             changed.append(name)
     if changed and asked.reason:
-        cases = "all cases" if len(changed) == len(CASES) else ", ".join(changed)
+        few = len(changed) <= 8
+        cases = ", ".join(changed) if few else f"{len(changed)} of {len(CASES)} cases"
         with REASONS.open("a") as file:
             file.write(f"- {asked.reason} ({cases})\n")
 

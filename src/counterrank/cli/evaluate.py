@@ -8,7 +8,7 @@ import click
 
 from counterrank.cli.calls import Call, command
 from counterrank.cli.console import say, showing_progress, write
-from counterrank.options import READING
+from counterrank.options import OPTIONS, READING, Kind
 
 _EVALUATE = """Examples:
 
@@ -79,21 +79,21 @@ def _overview(call: Call) -> None:
     from counterrank.checks import audit_file
     from counterrank.io import columns_of, opened
     from counterrank.report import plain
+    from counterrank.statistics import mean
 
     reading = {name: one for name, one in call.settings.items() if name in READING}
     log = opened(call.log, (), needs_targets=False, require_propensity=False, **reading)
     with showing_progress(enabled=not call.get("quiet")), log as (source, _):
-        rows, total, squares = source.reduce(_earned, label="reading")
+        earned = mean(source.reduce(_earned, label="reading"), 0)
+        rows = earned.sample.n
         audit = audit_file(call.log, **reading)
-    mean = total / rows
-    error = max(squares / rows - mean**2, 0.0) ** 0.5 / rows**0.5
     given = columns_of(call.get("columns") or {})
     columns = {role: one for role, one in given.items() if isinstance(one, str)}
     names = (call.get("reward_name"), *source.first.rewards, columns.get("reward"), "reward")
     reward = next(filter(None, names))
     lines = [
-        f"{int(rows):,} rankings of {source.first.K} positions; today's policy earned "
-        f"{plain(mean, error)} {'' if reward == 'reward' else f'{reward} '}per ranking.",
+        f"{rows:,} rankings of {source.first.K} positions; today's policy earned "
+        f"{plain(earned.value, earned.stderr)} {'' if reward == 'reward' else f'{reward} '}per ranking.",
         *(f"Audit: {line}" for line in audit.summary().splitlines()[:4]),
         *_candidates(call, columns),
     ]
@@ -101,11 +101,12 @@ def _overview(call: Call) -> None:
 
 
 def _earned(batch: Any) -> Any:
-    """Return the number of rankings, what they earned, and its squares."""
-    import numpy as np
+    """Return the sums of what rankings earned, which a weight of the row multiplies."""
+    from counterrank.statistics import sums_of
 
-    earned = batch.reward @ batch.position_weights
-    return np.array([len(earned), earned.sum(), (earned**2).sum()])
+    earned, by_unit = batch.reward @ batch.position_weights, batch.summed_by_unit
+    weighted = earned if batch.weight is None else earned * batch.weight
+    return sums_of([weighted], batch.bucket if by_unit else None, batch.weight)
 
 
 def _candidates(call: Call, known: dict[str, str]) -> list[str]:
@@ -149,7 +150,23 @@ def _candidates(call: Call, known: dict[str, str]) -> list[str]:
     if policies:
         words += ["--logger", logger]
         words += [f"--policy={name}={kind}" for name, kind in policies.items()]
+    words += [word for name, value in call.values.items() for word in _typed(name, value)]
     return [f"Columns that look like targets: {', '.join(targets)}.", f"Next: {shlex.join(words)}"]
+
+
+def _typed(name: str, value: Any) -> list[str]:
+    """Return an option as it is typed; columns and policies stand in the command already."""
+    option = OPTIONS[name]
+    if option.kind is Kind.SWITCH:
+        return [option.spelled] if value is True else []
+    if option.kind in (Kind.PAIRS, Kind.METRICS):
+        value = [f"{key}={text}" for key, text in value.items()]
+    elif option.kind in (Kind.COLUMNS, Kind.POLICY, Kind.POLICIES):
+        return []
+    if option.kind is Kind.LIST and not isinstance(value, str):
+        value = ",".join(map(str, value))
+    many = value if isinstance(value, (list, tuple)) else [value]
+    return [f"{option.spelled}={one}" for one in many if isinstance(one, (str, int, float))]
 
 
 def _lists(given: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:

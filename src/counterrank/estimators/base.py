@@ -412,6 +412,8 @@ class Part(Generic[State]):
     state: State
     #: Columns (n,), made where they are asked for; `combination` makes the estimate of them.
     columns: Callable[[], list[Floats]]
+    #: The columns (n,) behind the value of a position, by its number; `Plan.placed` makes the value of them.
+    places: Callable[[int], list[Floats]]
 
 
 class Plan(ABC, Generic[State]):
@@ -439,6 +441,14 @@ class Plan(ABC, Generic[State]):
     def combination(self, state: State) -> Floats:
         """Return how the estimate combines the columns of `totals` (c,), for covariances between estimates."""
         return np.ones(1)
+
+    def controls(self, state: State) -> int:
+        """Return how many of those columns, the last ones, are controls of mean zero."""
+        return 0
+
+    @abstractmethod
+    def placed(self, state: State) -> Floats:
+        """Return how the value of each position combines its columns (K, c)."""
 
     def within(self, state: State) -> Plan[State]:
         """Return the plan for groups of the rows of this state, which follow what all rows decided."""

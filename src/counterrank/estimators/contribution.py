@@ -80,9 +80,11 @@ class ContributionPlan(Plan[Moments]):
     def __post_init__(self) -> None:
         self.key = (self.workspace.target, self.key)
         # Plans with one key share the state of the most detailed among them.
-        self.detail = int(self.aggregate != "mean")
+        # Controls need the products of rewards and weights by position, which no pass over all has.
+        self.detail = ("mean", "ratio", "control").index(self.aggregate)
         self.one_pass = (
             self.fused is not None
+            and self.detail < 2
             and not self.workspace.by_unit
             and (self.workspace.source.n or _FUSED_ROWS) >= _FUSED_ROWS
         )
@@ -102,9 +104,13 @@ class ContributionPlan(Plan[Moments]):
         if not self.one_pass:
             return self.stored(view)
         state, own = view.standard(self.workspace.once(_FUSED, dict))[str(self.fused)]
+
+        def places(k: int) -> list[Floats]:
+            return self._at(k, *self.contributions(view))
+
         if state.gram is None or self.one_weight:
-            return Part(state, lambda: own if state.gram is not None else own[:1])
-        return Part(state, lambda: _columns(own[0], *self.contributions(view)))
+            return Part(state, lambda: own if state.gram is not None else own[:1], places)
+        return Part(state, lambda: _columns(own[0], *self.contributions(view)), places)
 
     def stored(self, view: View) -> Part[Moments]:
         """Return the sums with the Gram matrix or the sums by unit where they are wanted."""
@@ -119,7 +125,15 @@ class ContributionPlan(Plan[Moments]):
             y, w, reward, batch.position_weights,
             full=self.detail > 0, bucket=bucket, weight=batch.weight,
         )  # fmt: skip
-        return Part(state, lambda: _columns(totals, y, w) if self.detail else [totals])
+        return Part(
+            state,
+            lambda: _columns(totals, y, w) if self.detail else [totals],
+            lambda k: self._at(k, y, w),
+        )
+
+    def _at(self, k: int, y: Floats, w: Floats) -> list[Floats]:
+        """Return contributions and weights at a position; controls need the weights of all positions."""
+        return [y[:, k], *(w.T if self.detail > 1 else [w[:, k]])]
 
     def combination(self, state: Moments) -> Floats:
         """Return how the estimate combines the row's total or, with the Gram matrix, its total, y and w (1+2K,).
@@ -130,11 +144,18 @@ class ContributionPlan(Plan[Moments]):
             return np.ones(1)
         alpha = state.alpha
         _, on_y, on_w = (alpha @ part for part in aggregated(self.aggregate, state))
-        total = 0.0 if self.detail else 1.0
+        detail = min(self.detail, 1)
+        total = 1.0 - detail
         if not self.one_weight:
-            return np.concatenate([[total], on_y * self.detail, on_w])
+            return np.concatenate([[total], on_y * detail, on_w])
         # One weight has one slope in all y_k, up to alpha_k: that of the total.
-        return np.array([total + self.detail * (on_y @ alpha) / (alpha @ alpha), on_w.sum()])
+        return np.array([total + detail * (on_y @ alpha) / (alpha @ alpha), on_w.sum()])
+
+    def placed(self, state: Moments) -> Floats:
+        """Return how the value of each position combines its contributions and weights (K, 2 or 1+K)."""
+        _, on_y, on_w = aggregated(self.aggregate, state)
+        weights = on_w if self.detail > 1 else on_w.diagonal()[:, None]
+        return np.column_stack([on_y.diagonal(), weights])
 
     def quantity(self, state: Moments) -> Quantity:
         """Return the estimate over the columns of the state's sums."""
@@ -162,7 +183,7 @@ class ContributionPlan(Plan[Moments]):
             PositionValue.each(
                 values, state.variances(np.column_stack([on_y, on_w, np.zeros(state.K)]))
             ),
-            _lift_by_position(state, values),
+            _lift_by_position(state, values, on_y, on_w),
             ess=effective_rows(state),
             n=state.n,
             flags=(*self.flags, *flags, *weight_flags(state)),
@@ -197,14 +218,26 @@ def weighted_plan(
     return ContributionPlan(name, workspace, contributions, key, **options)
 
 
-def _lift_by_position(state: Moments, values: Floats) -> tuple[PositionValue, ...]:
-    """Return V_k - mean r_k with the variance of the paired difference y_k - r_k (as of a mean)."""
-    mean_y, mean_r = state.mean("y"), state.mean("r")
+def _lift_by_position(
+    state: Moments, values: Floats, on_y: Floats, on_w: Floats
+) -> tuple[PositionValue, ...]:
+    """Return V_k - mean r_k with the variance of its influence function: row k of the gradients, less r_k."""
+    mean_r, K = state.mean("r"), state.K
     if state.buckets is not None and state.earned is not None:
-        own = state.buckets[:, : state.K] - state.earned
+        own = state.buckets[:, : 2 * K] @ np.hstack([on_y, on_w]).T - state.earned
         variances = clustered_covariance(own, state.buckets[:, -1]).diagonal()
-    else:
-        # Var(y - r) of pairs: y = w r and r share their noise.
-        second = state.mean("yy") - 2 * state.mean("yr") + state.mean("rr")
-        variances = spread(second, (mean_y - mean_r) ** 2, state.n) / state.n
-    return PositionValue.each(values - mean_r, variances)
+        return PositionValue.each(values - mean_r, variances)
+    # Contributions and rewards share their noise. Each V_k has one contribution, its own.
+    slope = on_y.diagonal()
+    cross = slope * spread(state.mean("yr"), state.mean("y") * mean_r, state.n)
+    if on_w.any():
+        # Where products were not summed, contributions are w r, and a ratio needs those alone.
+        of_w = (
+            np.diag(state.mean("y"))
+            if state.earned_weights is None
+            else state.earned_weights / state.n
+        )
+        cross += (on_w * spread(of_w, np.outer(mean_r, state.mean("w")), state.n)).sum(axis=1)
+    alone = state.variances(np.column_stack([on_y, on_w, np.zeros(K)])) * state.n
+    variances = alone - 2 * cross + spread(state.mean("rr"), mean_r**2, state.n)
+    return PositionValue.each(values - mean_r, variances / state.n)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -33,7 +32,9 @@ from counterrank.statistics import (
 class PairedEstimate:
     """A job's estimate, and the sums of row totals that pair it with others.
 
-    `own` (c,) says how the estimate combines its columns of the sums, of which `at` is the first.
+    `own` (c,) says how the estimate combines its columns of the sums, of which `at` is the first, and
+    `placed` (K, c') how the value of each position combines the columns of its position. `group` is the
+    number of the jobs that share its state; the last `controls` of its columns are of mean zero.
     """
 
     job: Job
@@ -41,6 +42,9 @@ class PairedEstimate:
     sums: Sums
     at: int
     own: Floats
+    group: int = 0
+    placed: Floats | None = None
+    controls: int = 0
 
     @property
     def by_rows(self) -> Quantity:
@@ -53,7 +57,19 @@ class PairedEstimate:
     @property
     def quantity(self) -> Quantity:
         """The estimate as a quantity, with what it knows of its error beyond the rows."""
-        return self.by_rows.at_least(self.estimate.stderr)
+        return self.without_controls.by_rows.at_least(self.estimate.stderr)
+
+    @property
+    def without_controls(self) -> PairedEstimate:
+        """The same with the error that it had without controls, for comparisons of targets.
+
+        Which members are combined was chosen from the same rows. The choices of two targets differ, and
+        the spread of their difference is larger than the error of two fixed combinations with controls.
+        """
+        if not self.controls:
+            return self
+        kept = np.arange(len(self.own)) < len(self.own) - self.controls
+        return replace(self, own=self.own * kept)
 
     @property
     def outcomes(self) -> float:
@@ -62,7 +78,8 @@ class PairedEstimate:
         With 0/1 rewards and even weights these are the rows with a 1. The smaller of the logger's own
         and, where the estimate is one column, the estimate's.
         """
-        used = np.flatnonzero(self.own)
+        # Controls of mean zero may stand beside it.
+        used = np.flatnonzero(self.own == 1.0)
         return self.sums.effective([0, self.at + int(used[0])] if len(used) == 1 else [0])
 
 
@@ -77,7 +94,7 @@ def paired(
     A job that nobody named cannot stop the evaluation.
     """
     found, at = [], 1
-    for group, state in zip(groups, states, strict=True):
+    for number, (group, state) in enumerate(zip(groups, states, strict=True)):
         for job in group:
             try:
                 one = job.plan.estimate(state)
@@ -87,21 +104,52 @@ def paired(
                     raise
                 one = nothing_known(job.target, job.name, sums.n, str(problem))
             own = job.plan.combination(state)
-            found.append(PairedEstimate(job, one, sums, at, own))
+            placed, controls = job.plan.placed(state), job.plan.controls(state)
+            found.append(PairedEstimate(job, one, sums, at, own, number, placed, controls))
         at += len(own)
     return found
 
 
-def against(found: Sequence[PairedEstimate], baseline: str) -> list[PairedEstimate]:
+def over_baseline(
+    groups: Sequence[Sequence[Job]], baseline: str | None
+) -> tuple[tuple[int, int], ...]:
+    """Return the numbers of groups with an estimate that is shown, each with that of its baseline."""
+    base = {
+        job.name: number
+        for number, group in enumerate(groups)
+        for job in group
+        if job.target == baseline
+    }
+    pairs = [
+        (number, base[job.name])
+        for number, group in enumerate(groups)
+        for job in group
+        if job.name in base and job.target != baseline and not job.silent
+    ]
+    return tuple(dict.fromkeys(pairs))
+
+
+#: Sums of the columns at each position of two groups of jobs.
+Beside = Mapping[tuple[int, int], Sequence[Sums]]
+
+
+def against(
+    found: Sequence[PairedEstimate], baseline: str, beside: Beside | None = None
+) -> list[PairedEstimate]:
     """Return the estimates with lifts over the same estimator's value of the baseline policy.
 
-    Both rest on the same rows.
+    Both rest on the same rows. Lifts of the positions are known where `beside` has their sums.
     """
     base = {one.job.name: one for one in found if one.job.target == baseline}
-    return [replace(one, estimate=_over(one, base.get(one.job.name), baseline)) for one in found]
+    return [
+        replace(one, estimate=_over(one, base.get(one.job.name), baseline, beside or {}))
+        for one in found
+    ]
 
 
-def _over(new: PairedEstimate, old: PairedEstimate | None, baseline: str) -> Estimate:
+def _over(
+    new: PairedEstimate, old: PairedEstimate | None, baseline: str, beside: Beside
+) -> Estimate:
     one = new.estimate
     if old is None:
         return one.without_evidence(
@@ -113,18 +161,31 @@ def _over(new: PairedEstimate, old: PairedEstimate | None, baseline: str) -> Est
     if base.not_estimable:
         return one.without_evidence(f"the baseline is {base.not_estimable}")
     contrast = Contrast.between(new.quantity, old.quantity)
-    by_position = tuple(
-        PositionValue(mine.value - other.value, math.hypot(mine.stderr, other.stderr))
-        for mine, other in zip(one.by_position, base.by_position, strict=False)
-    )
+    sums = beside.get((new.group, old.group), ())
+    by_position = tuple(_lift_at(new, old, k, own) for k, own in enumerate(sums))
     if new is old:
         zero = nothing(contrast.value)
         contrast = Contrast(contrast.value, zero, zero)
-        by_position = (PositionValue(0.0, 0.0),) * len(by_position)
+        by_position = (PositionValue(0.0, 0.0),) * len(one.by_position)
     # The value and its interval stay as the estimator made them.
     if one.contrast is not None:
         contrast = replace(contrast, value=one.contrast.value)
     return one.resting_on(contrast, by_position)
+
+
+def _lift_at(new: PairedEstimate, old: PairedEstimate, k: int, sums: Sums) -> PositionValue:
+    """Return the lift at a position from the columns of both estimates there."""
+    assert new.placed is not None and old.placed is not None
+    mine, other = new.placed[k], old.placed[k]
+    gradients = (np.r_[mine, np.zeros(len(other))], np.r_[np.zeros(len(mine)), other])
+    one, base = (
+        Quantity(sums, at.value, gradient).at_least(at.stderr)
+        for at, gradient in zip(
+            (new.estimate.by_position[k], old.estimate.by_position[k]), gradients, strict=True
+        )
+    )
+    lift = one - base
+    return PositionValue(lift.value, lift.stderr)
 
 
 def inflated(one: Estimate, replicas: Sequence[Estimate]) -> Estimate:
@@ -244,7 +305,7 @@ def compare(
     biases may point in opposite ways.
     """
     both = list(combinations(recommended, 2))
-    found = [left.by_rows - right.by_rows for left, right in both]
+    found = [left.without_controls.by_rows - right.without_controls.by_rows for left, right in both]
     p_values = holm([one.p_value(level, looks) for one in found])
     numbers = [one.number(level, looks, len(both)) for one in found]
     return tuple(

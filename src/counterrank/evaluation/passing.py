@@ -33,6 +33,8 @@ class RewardPass:
     auditor: Auditor | None
     #: Whether the rows that move an estimate most are kept.
     tops: bool
+    #: Numbers of groups whose lifts are over an estimate of the group beside it.
+    over: Sequence[tuple[int, int]] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +85,12 @@ class Pass:
         chosen = [columns[0]]
         states: list[Any] = []
         tops: list[TopRows | None] = []
+        places = []
         main = {id(group) for group in one.main}
         for group in one.groups:
             part = group[0].plan.partial(views[group[0].target])
             states.append(part.state)
+            places.append(part.places)
             own = part.columns()
             columns.extend(own)
             if id(group) in main:
@@ -104,13 +108,19 @@ class Pass:
                     group[0].plan.partial(views[group[0].target].part(key, rows)).state
                     for group in one.main
                 )
+        beside = {
+            (new, old): tuple(
+                self._sums([*places[new](k), *places[old](k)], batch) for k in range(batch.K)
+            )
+            for new, old in one.over
+        }
         pages = None
         if seen is None:
             seen, pages = with_pages(batch)
         looked = Tallies(()) if one.auditor is None else one.auditor.partial(batch, views, pages)
         state = PassState(
             tuple(states), self._sums([*columns, shown], batch), segments, seen,
-            reward_range(batch.reward), tuple(tops), looked, paired,
+            reward_range(batch.reward), tuple(tops), looked, paired, beside,
         )  # fmt: skip
         return state, chosen
 
@@ -135,6 +145,8 @@ class PassState(Summed):
     #: Row totals of the recommended estimates in each segment, what the logger earned first; where
     #: targets are compared with each other.
     paired: Mapping[Group, Sums] = field(default_factory=dict)
+    #: Columns of each position of two groups of jobs, where the lift of one is over the other.
+    beside: Mapping[tuple[int, int], tuple[Sums, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,6 +30,7 @@ from counterrank.evaluation.comparing import (
     PairedEstimate,
     against,
     compare,
+    over_baseline,
     paired,
     rivals,
     usable,
@@ -163,7 +164,9 @@ class RewardRun:
         """Return what is summed of this reward."""
         main = [self.groups[job.plan.key] for job in self.recommended.values()]
         auditor = self.auditor if audited else None
-        return RewardPass(self.change, [*self.groups.values()], main, auditor, self.primary)
+        groups = [*self.groups.values()]
+        over = over_baseline(groups, self.options.baseline)
+        return RewardPass(self.change, groups, main, auditor, self.primary, over)
 
     def refuse_constant(self, logged: Quantity) -> None:
         """Raise where the logger earned the same in every ranking: nothing could be learned of it."""
@@ -176,7 +179,7 @@ class RewardRun:
         found = paired(groups, total.states, total.totals, self.first.notes)
         found.sort(key=lambda one: self.jobs.index(one.job))
         base = self.options.baseline
-        return found if base is None else against(found, base)
+        return found if base is None else against(found, base, total.beside)
 
     def by_segment(self, total: PassState) -> dict[str, dict[Group, Estimate]]:
         """Return the recommended estimates of each target in each group of rows."""

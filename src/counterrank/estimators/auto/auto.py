@@ -136,7 +136,11 @@ class AutoPlan(Plan[AutoState]):
             mean_weight=np.array([mean_weight.sum(), mean_weight @ mean_weight]) / self.rate,
             volume=np.zeros(batch.K) if look.volume is None else look.volume.sum(axis=0) / self.rate,
         )  # fmt: skip
-        return Part(state, lambda: [*totals[1 : 1 + len(self.members)], *aims])
+        return Part(
+            state,
+            lambda: [*totals[1 : 1 + len(self.members)], *aims, *controls],
+            lambda k: [*columns[k, 1:]],
+        )
 
     def _weighed(
         self, view: View, members: tuple[str, ...]
@@ -244,9 +248,20 @@ class AutoPlan(Plan[AutoState]):
         return estimate_from(summary, decision, self.workspace, self.flags, details)
 
     def combination(self, state: AutoState) -> Floats:
-        """Return how the interval's centre combines the row totals of members and aimed step."""
+        """Return how the interval's centre combines the row totals of members, aimed step and controls."""
         summary, decision = self.decision(state)
         return decision.centre @ summary.terms
+
+    def controls(self, state: AutoState) -> int:
+        """Return the number of controls."""
+        return int(state.mixed.shape[2])
+
+    def placed(self, state: AutoState) -> Floats:
+        """Return how the centre of each position combines its members (K, J), without controls."""
+        summary, decision = self.decision(state)
+        # The aimed step is of the page: at a position its member is that of the models.
+        own = decision.centre @ summary.terms[:, : len(self.members)]
+        return np.tile(own, (len(state.first), 1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,7 +72,7 @@ class Summary:
       positions, or the share without support where these weights are not known
     - jointly: the same share of the target's threes of neighbouring items, where positions are
       independent: models know effects of two items, and what they lack begins with three
-    - terms (J, C): each member as a combination of the row totals of a `Part`
+    - terms (J, C): each member as a combination of the row totals of a `Part`, controls last
     - volume (K,): the change in clicks at each position; the rest of the change is one in amounts
     - ess: effective rows of the smallest weights
     """
@@ -133,12 +133,13 @@ def summarise(
         )
     n, units, J = state.sums.n, state.sums.units, len(members)
     at, value = state.first / n, state.sums.total / n
+    on_controls = np.zeros((len(value), 0))
     by_row = spread(state.sums.products / n, np.outer(value, value), n) / n
     at_covariance = spread(state.second / n, at[:, :, None] * at[:, None, :], n) / n
     covariance = state.sums.covariance(np.eye(len(value))) if units > 1 else by_row
     if state.mixed.shape[2]:
         at, at_covariance, through = _controlled(state, at, at_covariance, by_row * max(n - 1, 1))
-        value = through @ value
+        value, on_controls = through @ value, through[:, len(through) :]
         by_row, covariance = through @ by_row @ through.T, through @ covariance @ through.T
     if units != n:
         # Sums by unit exist for totals only: variances by position are multiplied by their design effect.
@@ -176,14 +177,18 @@ def summarise(
         float(alone), float(jointly), np.eye(J), state.volume / n,
         float(total**2 / square) if square > 0 else 0.0,
     )  # fmt: skip
-    return _with_aim(found, aims, like) if aims else found
+    found = _with_aim(found, aims, like) if aims else found
+    rows = np.concatenate([on_controls[1 : 1 + J], on_controls[len(on_controls) - aims :]])
+    return replace(found, terms=np.hstack([found.terms, found.terms @ rows]))
 
 
 def _with_aim(summary: Summary, aims: int, like: Summary | None) -> Summary:
     """Return the summary with the aimed member after the models, made from the terms of the step."""
     J, T = len(summary.members), len(summary.value)
     terms = T - aims
-    coefficients = correction(summary.value[terms:]) if like is None else like.terms[1, J:]
+    coefficients = (
+        correction(summary.value[terms:]) if like is None else like.terms[1, J : J + aims]
+    )
     # Totals: logged reward, models, aimed = models + correction, the other members, each model.
     aimed = np.concatenate([np.eye(terms)[1], coefficients])
     through = np.insert(np.eye(terms, T), 2, aimed, axis=0)

@@ -50,8 +50,9 @@ class Moments(Summed):
     POSITION_SUMS and ROW_SUMS; `peaks` (K+1,) the largest |w_k| and |T|; `histogram` (2, BINS) counts and
     sums rows by mean weight. Only when asked for: `gram` (2K+1, 2K+1) of the columns y, w, b;
     `buckets` (1024, 2K+2), those columns and the number of rows summed by unit, and `earned` (1024,
-    K), rewards summed by unit. `m1 + m2` are the moments of both parts. `weight` is the sum of the rows'
-    weights v where they have some; then y, w and r stand for v y, v w and v r.
+    K), rewards summed by unit; `earned_weights` (K, K), sums of r_k w_l. `m1 + m2` are the moments of both
+    parts. `weight` is the sum of the rows' weights v where they have some; then y, w and r stand for v y,
+    v w and v r.
     """
 
     n: int
@@ -63,6 +64,7 @@ class Moments(Summed):
     gram: Floats | None = None
     buckets: Floats | None = None
     earned: Floats | None = None
+    earned_weights: Floats | None = None
     weight: float | None = None
 
     def __add__(self, other: Self) -> Self:
@@ -174,6 +176,7 @@ def moments_of(
             np.append(_largest(tall_w), _largest(totals)),
             counted(rows[2]),
             gram=_gram(tall_y, tall_w, rows[1]) if full else None,
+            earned_weights=tall_r @ tall_w.T if full else None,
             weight=None if weight is None else float(weight.sum()),
         )
     if bucket is None:
