@@ -18,7 +18,7 @@ from counterrank.data.encoding import (
     mean_and_spread,
     one_hot,
 )
-from counterrank.models.ridge import Layout
+from counterrank.models.columns import Layout
 
 NAN = np.nan
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from counterrank.models.clicks.likelihood import sigmoid
-from counterrank.models.linear import logistic_means, mean_values
-from counterrank.models.ridge import (
+from counterrank.models.columns import (
     Arrays,
     Layout,
     columns_of,
@@ -14,16 +13,20 @@ from counterrank.models.ridge import (
     logged_values,
     pair_slots,
 )
+from counterrank.models.linear import logistic_means, mean_values
 
 K, A, D, F, N = 5, 3, 2, 3, 300
 
 
-def batch(rng, places, *, padded):
+def batch(rng, *, padded, curved=False):
     lengths = rng.integers(1, K + 1, N) if padded else np.full(N, K)
     action = np.where(np.arange(K) < lengths[:, None], rng.integers(0, A, (N, K)), -1)
-    x = np.concatenate([np.ones((N, 1)), rng.standard_normal((N, D))], axis=1)
-    logging = rng.dirichlet(np.ones(A), (N, places))
-    return Arrays(action, lengths, rng.integers(0, F, N), x, logging.mean(axis=1), logging)
+    return Arrays(action, lengths, rng.integers(0, F, N), requests(rng, curved=curved))
+
+
+def requests(rng, *, curved=False):
+    x = rng.standard_normal((N, D))
+    return layout_of(curved=curved).requests(x)
 
 
 def layout_of(**options):
@@ -37,21 +40,22 @@ LAYOUTS = [
     {"cross": True},
     {"squares": 1},
     {"cross": True, "squares": 2},
+    {"cross": True, "squares": 1, "curved": True},
 ]
 
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("options", LAYOUTS)
-@pytest.mark.parametrize("places", [1, K])
-def test_values_equal_columns_times_coefficients(options, padded, places):
+def test_values_equal_columns_times_coefficients(options, padded):
     """The compiled values against the columns that Gram matrices and means are made of."""
     rng = np.random.default_rng(1)
-    layout, given = layout_of(**options), batch(rng, places, padded=padded)
+    curved = options.get("curved", False)
+    layout, given = layout_of(**options), batch(rng, padded=padded, curved=curved)
     coef = rng.standard_normal((F, K, A, layout.width))
     found, twin = logged_values(layout, given, coef), np.zeros((N, K))
     columns = np.empty((layout.width, N))
     for k in columns_of(layout, given, indicators(given.action, A), range(K), columns):
-        own = coef[given.fold, k, given.action[:, k]]
+        own = coef[given.fit, k, given.action[:, k]]
         twin[:, k] = np.where(given.action[:, k] >= 0, np.einsum("dn,nd->n", columns, own), 0.0)
     np.testing.assert_allclose(found, twin, atol=1e-11)
     assert (found[given.action < 0] == 0).all() and np.abs(found).max() > 1
@@ -60,17 +64,15 @@ def test_values_equal_columns_times_coefficients(options, padded, places):
 @pytest.mark.parametrize("options", LAYOUTS)
 def test_mean_of_the_model_equals_the_mean_over_every_ranking(options):
     rng = np.random.default_rng(2)
-    layout, given = layout_of(**options), batch(rng, 1, padded=False)
+    curved = options.get("curved", False)
+    layout, given = layout_of(**options), batch(rng, padded=False, curved=curved)
     wanted, coef = rng.dirichlet(np.ones(A), (N, 1)), rng.standard_normal((F, K, A, layout.width))
     found = mean_values(layout, given, wanted, coef)
     rankings = np.stack(np.meshgrid(*[np.arange(A)] * K, indexing="ij"), axis=-1).reshape(-1, K)
     few = slice(0, 3)
     total = np.zeros((3, K))
     for ranking in rankings:
-        shown = Arrays(
-            np.tile(ranking, (3, 1)), given.lengths[few], given.fold[few], given.x[few], given.centre[few],
-            given.logging[few],
-        )  # fmt: skip
+        shown = given.take(few)._replace(action=np.tile(ranking, (3, 1)))
         chance = wanted[few, 0][:, ranking].prod(axis=1)[:, None]
         total += chance * logged_values(layout, shown, coef)
     np.testing.assert_allclose(found[few], total, atol=1e-11)
@@ -79,7 +81,7 @@ def test_mean_of_the_model_equals_the_mean_over_every_ranking(options):
 @pytest.mark.parametrize("places", [1, K])
 def test_logistic_means_of_draws_equal_plain_loops(places):
     rng = np.random.default_rng(3)
-    layout, given = layout_of(), batch(rng, places, padded=True)
+    layout, given = layout_of(), batch(rng, padded=True)
     coef, wanted = (
         rng.standard_normal((F, K, A, layout.width)),
         rng.dirichlet(np.ones(A), (N, places)),
@@ -94,11 +96,11 @@ def test_logistic_means_of_draws_equal_plain_loops(places):
                     ranking = draws[i, s].copy()
                     ranking[k] = u
                     z = np.zeros(layout.width)
-                    z[: D + 1], z[D + 1 : D + 1 + A] = given.x[i], given.centre[i]
+                    z[: D + 1] = given.x[i]
                     for m in range(given.lengths[i]):
                         if m != k:
-                            z[D + 1 + A + layout.slots[k, m] * A + ranking[m]] += 1
-                    q = 1 / (1 + np.exp(-z @ coef[given.fold[i], k, u]))
+                            z[D + 1 + layout.slots[k, m] * A + ranking[m]] += 1
+                    q = 1 / (1 + np.exp(-z @ coef[given.fit[i], k, u]))
                     twin[i, k] += wanted[i, min(k, places - 1), u] * q / 4
     at = np.flatnonzero(logistic)
     found = logistic_means(layout, given, wanted, draws, coef[:, at], at)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from counterrank.data.encoding import ContextMoments
-from counterrank.models.rankings import draw_rankings, whole_distribution
-from counterrank.models.ridge import Layout, count_slots, grams_of, pair_slots
+from counterrank.models.columns import Grouping, Layout, count_slots, pair_slots
+from counterrank.models.grams import grams_of
+from counterrank.models.rankings import draw_rankings
 from counterrank.research.simulate import random
 
 
@@ -21,20 +22,20 @@ def layout_of(log, **options):
 
 
 def naive_features(log, layout, i, k):
-    p0 = whole_distribution(log, "propensity")[i]
     a, A = log.action[i], layout.A
     x = layout.standardised(log.context)[i]
+    near = np.clip(x[1:], -3, 3)
     other = [m for m in range(4) if m != k]
     count = np.array([sum(a[m] == b for m in other) for b in range(A)], dtype=float)
-    table = [p0[m if len(p0) > 1 else 0] for m in other]
-    mean = np.sum(table, axis=0)
-    second = np.outer(mean, mean) + np.diag(mean) - sum(np.outer(p, p) for p in table)
-    columns = [*x, *p0.mean(axis=0)]
+    columns = [*x]
+    if layout.curved:
+        pairs = [(j, m) for j in range(len(near)) for m in range(j, len(near))]
+        columns += [near[j] * near[m] - (j == m) for j, m in pairs]
     if layout.cross:
-        columns += [x[j] * (count[b] - mean[b]) for j in range(1, len(x)) for b in range(A)]
+        columns += [x[j] * count[b] for j in range(1, len(x)) for b in range(A)]
     if layout.squares:
         pairs = [(b, c) for b in range(A) for c in range(b, A) if layout.squares == 1 or b == c]
-        columns += [count[b] * count[c] - second[b, c] for b, c in pairs]
+        columns += [count[b] * count[c] for b, c in pairs]
     blocks = np.zeros((layout.blocks, A))
     for m in other:
         blocks[layout.slots[k, m], a[m]] += 1
@@ -43,7 +44,15 @@ def naive_features(log, layout, i, k):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"cross": True}, {"squares": 1}, {"squares": 2, "cross": True}, {"slots": count_slots(4)}],
+    [
+        {},
+        {"cross": True},
+        {"squares": 1},
+        {"squares": 2, "cross": True},
+        {"slots": count_slots(4)},
+        {"curved": True},
+        {"cross": True, "groups": Grouping(1, np.array([-0.4, 0.6]))},
+    ],
 )
 def test_grams_equal_the_naive_sums(log, options):
     layout = layout_of(log, **options)
@@ -54,13 +63,14 @@ def test_grams_equal_the_naive_sums(log, options):
         np.zeros_like(found.square),
     )
     for i in range(log.n):
-        f = log.bucket[i] % 3
+        f, x = log.bucket[i] % 3, layout.standardised(log.context)[i]
+        b = 0 if layout.groups is None else sum(x[2] > cut for cut in layout.groups.cuts)
         for k in range(4):
             z = naive_features(log, layout, i, k)
             u, r = log.action[i, k], log.reward[i, k]
-            gram[f, k, u] += np.outer(z, z)
-            cover[f, k, u] += r * z
-            square[f, k, u] += r * r
+            gram[f, b, k, u] += np.outer(z, z)
+            cover[f, b, k, u] += r * z
+            square[f, b, k, u] += r * r
     np.testing.assert_allclose(found.gram, gram, atol=1e-9)
     np.testing.assert_allclose(found.cover, cover, atol=1e-9)
     np.testing.assert_allclose(found.square, square, atol=1e-9)

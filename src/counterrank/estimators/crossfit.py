@@ -183,6 +183,8 @@ class Predictions(ModelAverage):
     span: tuple[float, float] | None = None
     #: Variance of the change that repeated lists leave unknown (`models.RepeatedLists.unknown`).
     unknown: float = 0.0
+    #: Whether `unknown` contains all that the log does not show of the change (`models.doubt`).
+    doubted: bool = False
 
     def predict(self, view: View, fold: int | None = None) -> Prediction:
         """Return the average of the models' predictions, by the fits that did not see a row or by one fit."""

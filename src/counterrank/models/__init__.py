@@ -15,6 +15,7 @@ from counterrank.models.clicks.fit import fit_history
 from counterrank.models.clicks.likelihood import Family
 from counterrank.models.clicks.model import ClickModel, Encoding, Predictor
 from counterrank.models.clicks.parameters import Parameters
+from counterrank.models.grams import Training
 from counterrank.models.learners import fit_learner
 from counterrank.models.linear import LinearModel, fit_linear, train
 from counterrank.models.lists import RepeatedLists, fit_lists
@@ -33,7 +34,6 @@ from counterrank.models.rankings import (
     variants_for,
     whole_distribution,
 )
-from counterrank.models.ridge import Training
 from counterrank.models.visibility import VisibilityModel
 
 __all__ = [

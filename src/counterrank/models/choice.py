@@ -8,9 +8,9 @@ import numpy as np
 from counterrank.arrays import Floats, Ints
 from counterrank.models import settings
 from counterrank.models.base import squared_loss
+from counterrank.models.grams import Training
 from counterrank.models.linear import LinearModel, fit_linear
 from counterrank.models.rankings import Stream, rankings_of, stream
-from counterrank.models.ridge import Training
 from counterrank.models.visibility import Rows, VisibilityModel, columns, fit_visibility
 
 Chosen: TypeAlias = LinearModel | VisibilityModel

@@ -12,10 +12,23 @@ from counterrank.arrays import Floats, Ints
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source, at_most
-from counterrank.errors import EstimatorError
 from counterrank.kernels.jit import vector_jit
 from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row, squared_loss
+from counterrank.models.columns import (
+    Arrays,
+    Layout,
+    blocks_of,
+    columns_of,
+    count_slots,
+    expected,
+    indicators,
+    logged_values,
+    pair_slots,
+)
+from counterrank.models.doubt import doubt
+from counterrank.models.grams import Grams, Training, grams_of
+from counterrank.models.groups import grouping_of
 from counterrank.models.rankings import (
     Rankings,
     Stream,
@@ -24,25 +37,7 @@ from counterrank.models.rankings import (
     stream,
     whole_distribution,
 )
-from counterrank.models.ridge import (
-    Arrays,
-    Design,
-    Grams,
-    Layout,
-    Ridge,
-    Training,
-    blocks_of,
-    columns_of,
-    count_slots,
-    expected,
-    fit_ridge,
-    grams_of,
-    indicators,
-    logged_values,
-    others,
-    pair_slots,
-    solve,
-)
+from counterrank.models.ridge import Posterior, Ridge, counted, fit_ridge, solve
 from counterrank.records import Json
 
 
@@ -61,6 +56,8 @@ class LinearModel(RewardModel):
     details: Json = field(default_factory=dict)
     draws: int = settings.DRAWS
     seed: int = 0
+    #: What the log says of its coefficients, with the layout that they were fitted in.
+    posteriors: tuple[Posterior, ...] = ()
 
     @property
     def folds(self) -> int:
@@ -69,13 +66,9 @@ class LinearModel(RewardModel):
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return q (m, K): z' coef, through a sigmoid where the position is logistic."""
-        if rankings.log is None:
-            raise EstimatorError(
-                "the closed-form models read the logger's distribution; make the rankings with "
-                "rankings_of(log)"
-            )
-        own = by_row(fold, self.folds, rankings.m)
-        given = self.layout.arrays(rankings.log)._replace(action=rankings.item, fold=own)
+        x, own = self.layout.requests(rankings.x), by_row(fold, self.folds, rankings.m)
+        fit = self.layout.fits(own, x[rankings.row])
+        given = Arrays(rankings.item, rankings.lengths, fit, x)
         out = logged_values(self.layout, given, self.coef, rankings.row)
         # Each position has the one of ridge and sigmoid that predicted its unseen rows better.
         for k in np.flatnonzero(self.logistic):
@@ -87,7 +80,8 @@ class LinearModel(RewardModel):
         wanted = whole_distribution(batch, target)
         if wanted is None:
             return super(LinearModel, self).mean_under(batch, target, fold)
-        given = self.layout.arrays(batch)._replace(fold=by_row(fold, self.folds, batch.n))
+        given = self.layout.arrays(batch)
+        given = given._replace(fit=self.layout.fits(by_row(fold, self.folds, batch.n), given.x))
         out = mean_values(self.layout, given, wanted, self.coef)
         curved = np.flatnonzero(self.logistic)
         if len(curved):
@@ -96,13 +90,17 @@ class LinearModel(RewardModel):
             out[:, curved] = logistic_means(self.layout, given, wanted, draws, coef, curved)
         return out
 
+    def doubt(self, batch: RankingLog, target: str) -> float:
+        """Return the posterior variance of the target's change from the logged reward (`doubt.py`)."""
+        return doubt(self.layout, self.posteriors, batch, target)
+
     def cascade(self, batch: RankingLog, target: str) -> tuple[Floats, Floats]:
         """Return E_pi[q_k | a_1..a_k], the items below k averaged out, and E_pi q_k (both n, K)."""
         layout, wanted = self.layout, whole_distribution(batch, target)
         given = layout.arrays(batch)
         assert wanted is not None
         known, mean = np.zeros(given.action.shape), mean_values(layout, given, wanted, self.coef)
-        for f, rows in blocks_of(given.fold):
+        for f, rows in blocks_of(given.fit):
             part = given.take(rows)
             above, columns = indicators(part.action, layout.A), np.empty((layout.width, len(rows)))
             below = np.broadcast_to(expected(wanted[rows], part.lengths, layout.K), above.shape)
@@ -124,12 +122,11 @@ def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> 
     """Return E_pi z' coef (n, K) for independent positions."""
     # With one distribution at all positions the mean of a block depends only on its size: all blocks
     # become one, and all positions have the same columns.
-    alike = wanted.shape[1] == 1 and given.logging.shape[1] == 1
-    alike = alike and bool((given.lengths == layout.K).all())
+    alike = wanted.shape[1] == 1 and bool((given.lengths == layout.K).all())
     if alike:
         layout, coef = _one_block(layout, coef)
     out, K = np.zeros(given.action.shape), layout.K
-    for f, rows in blocks_of(given.fold):
+    for f, rows in blocks_of(given.fit):
         part, columns = given.take(rows), np.empty((layout.width, len(rows)))
         chance = expected(wanted[rows], part.lengths, K)
         for k in columns_of(layout, part, chance, range(1 if alike else K), columns):
@@ -162,9 +159,11 @@ def logistic_means(
     """
     # A logistic fit has coefficients on indicators alone.
     plain, used = layout.plain
-    columns, out = np.concatenate([given.x, given.centre], axis=1), np.empty((len(draws), len(at)))
+    columns, out = given.x[:, : layout.d + 1], np.empty((len(draws), len(at)))
     own = np.ascontiguousarray(coef[..., used])
-    fill_logistic(plain.slots[at], columns, given.fold, draws, wanted, own, at, out)
+    fill_logistic(
+        plain.slots[at], np.ascontiguousarray(columns), given.fit, draws, wanted, own, at, out
+    )
     return out
 
 
@@ -206,7 +205,8 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | Non
         return None
     cross = rich and 0 < d * A <= settings.WIDEST_CROSS and K > 1
     squares = (1 if A <= settings.MOST_SQUARES else 2) if rich and K > 2 else 0
-    dense = 1 + d + A + (d * A if cross else 0) + (0, A * (A + 1) // 2, A)[squares] + K
+    curves = (d * (d + 1) // 2 if d <= settings.FEW_CURVES else d) if rich else 0
+    dense = 1 + d + curves + (d * A if cross else 0) + (0, A * (A + 1) // 2, A)[squares] + K
     # Gram matrices cost rows x K x width^2, so wide models read fewer rows.
     most = settings.GRAM_WORK / (K * dense**2)
     most = int(np.clip(most, settings.LEAST_ROWS, settings.TRAINING_ROWS))
@@ -224,28 +224,35 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | Non
         and numbers <= settings.PAIR_NUMBERS
     )
     slots = pair_slots(K) if pairs else count_slots(K)
-    layout = Layout(K, A, F, slots, *moments, cross=cross, squares=squares)
+    layout = Layout(K, A, F, slots, *moments, cross=cross, squares=squares, curved=rich)
+    if rich and settings.GROUPS * F * K * A * layout.width**2 <= settings.GROUP_NUMBERS:
+        some = training.sample(settings.GROUPING_ROWS, stream(seed, Stream.GROUPING_ROWS))
+        layout = replace(layout, groups=grouping_of(some, layout))
     grams = training.reduce(lambda batch: grams_of(batch, layout), label="regression")
     return Training(grams, layout, pairs, training, source.n)
 
 
 def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> LinearModel:
     """Return the cross-fitted model; `curved` lets 0/1 rewards have a logistic one where it predicts better."""
-    ridge = fit_ridge(training)
+    layout, ridge = training.layout, training.once("ridge", lambda: fit_ridge(training))
     details: Json = {
         "model": "ridge",
-        "folds": training.layout.F,
+        "folds": layout.F,
         "training_rows": int(training.grams.rows.sum()),
-        "designs": list(ridge.chosen),
+        "levels": [posterior.level.name for posterior in ridge.posteriors],
         "out_of_fold_mse": float(ridge.loss.sum() / max(ridge.size.sum(), 1.0)),
         "mean_under_target": "closed form",
     }
+    if len(ridge.coef) == layout.F:
+        layout = replace(layout, groups=None)
     # The noise of the drawn mean falls with rows x draws: long logs need fewer draws for a row.
     draws = int(
         np.clip(settings.ALL_DRAWS // (training.rows or settings.ALL_DRAWS), 1, settings.DRAWS)
     )
-    linear = np.zeros(training.layout.K, dtype=np.int64)
-    plain = LinearModel(training.layout, ridge.coef, linear, details, draws=draws, seed=seed)
+    linear = np.zeros(layout.K, dtype=np.int64)
+    plain = LinearModel(
+        layout, ridge.coef, linear, details, draws=draws, seed=seed, posteriors=ridge.posteriors
+    )
     if not curved:
         return plain
     return with_logistic(plain, ridge, training)
@@ -255,7 +262,8 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
     """Return the model with a logistic fit at the positions where it has the lower out-of-fold squared loss."""
     if not training.binary:
         return model
-    coef = fit_logistic(training, model.seed)
+    # The groups of a fold share its logistic fit.
+    coef = np.repeat(fit_logistic(training, model.seed), model.layout.B, axis=0)
     curved = replace(model, coef=coef, logistic=np.ones(training.layout.K, dtype=np.int64))
 
     def squared_errors(batch: RankingLog) -> Floats:
@@ -270,9 +278,7 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
     mixed = np.where(better[None, :, None, None], coef, model.coef)
     details = model.details | {
         "model": "logistic where better, else ridge",
-        "designs": [
-            "logistic" if b else name for b, name in zip(better, ridge.chosen, strict=True)
-        ],
+        "logistic_positions": (np.flatnonzero(better) + 1).tolist(),
         "out_of_fold_mse": float(np.minimum(error, ridge.loss).sum() / max(ridge.size.sum(), 1.0)),
         "mean_under_target": f"average over {model.draws} drawn rankings per row, own action "
         "summed out",
@@ -284,20 +290,18 @@ def fit_logistic(training: Training, seed: int = 0) -> Floats:
     """Return coefficients (F, K, A, D) in the training's columns; fold f's leave fold f out."""
     # Newton steps use indicator columns only.
     full, (layout, kept) = training.grams, training.layout.plain
-    slim = replace(full, gram=full.gram[..., kept[:, None], kept], cover=full.cover[..., kept])
-    indicators_only = replace(training, grams=slim, layout=layout)
-    chosen = [_logit_design(indicators_only, k) for k in range(layout.K)]
+    maps = [_logit_map(training, layout, k) for k in range(layout.K)]
     # Half a click and half a miss more (Anscombe 1956) give cells without clicks a finite logit.
-    rate = slim.cover[..., 0].sum(axis=0) + 0.5
-    rate /= slim.gram[..., 0, 0].sum(axis=0) + 1.0
+    rate = full.cover[..., 0].sum(axis=(0, 1)) + 0.5
+    rate /= full.gram[..., 0, 0].sum(axis=(0, 1)) + 1.0
     start = np.log(rate / (1 - rate))  # (K, A)
-    fitted = [np.zeros((layout.A, d.map.shape[1])) for d in chosen]
+    fitted = [np.zeros((layout.A, own.shape[1])) for own in maps]
     for k in range(layout.K):
         fitted[k][:, 0] = start[k]
 
     def raw(values: list[Floats]) -> Floats:
         """Return the coefficients in the columns of the layout, by position."""
-        return np.stack([one @ d.map.T for one, d in zip(values, chosen, strict=True)], axis=-3)
+        return np.stack([beta @ own.T for beta, own in zip(values, maps, strict=True)], axis=-3)
 
     def sums(source: Source) -> Grams:
         return _weighted(source, layout, np.repeat(raw(fitted)[None], layout.F, axis=0))
@@ -308,41 +312,50 @@ def fit_logistic(training: Training, seed: int = 0) -> Floats:
     # One fit to all folds brings the coefficients near their optimum. Few rows are enough for it.
     for _ in range(settings.NEWTON_STEPS):
         state = sums(few)
-        for k, design in enumerate(chosen):
-            gram, cover = state.gram[:, k].sum(axis=0), state.cover[:, k].sum(axis=0)
-            fitted[k] = _newton(gram, cover, fitted[k], start[k], design)
+        for k, own in enumerate(maps):
+            gram, cover = state.gram[:, 0, k].sum(axis=0), state.cover[:, 0, k].sum(axis=0)
+            fitted[k] = _newton(gram, cover, fitted[k], start[k], own)
     state = sums(training.source)
     # Then one step with the sums of the other folds. Newton's error is quadratic, so this is nearly the
     # fit without the fold.
     by_fold = [
         _newton(
-            others(state.gram[:, k]), others(state.cover[:, k]), fitted[k][None], start[k], design
+            _others(state.gram[:, 0, k]),
+            _others(state.cover[:, 0, k]),
+            fitted[k][None],
+            start[k],
+            own,
         )
-        for k, design in enumerate(chosen)
+        for k, own in enumerate(maps)
     ]
-    out = np.zeros(full.cover.shape)
+    out = np.zeros((layout.F, layout.K, layout.A, training.layout.width))
     out[..., kept] = raw(by_fold)
     return out
 
 
-def _logit_design(training: Training, k: int) -> Design:
-    layout, rows = training.layout, training.grams.rows.sum()
-    found = {d.name: d for d in training.candidates[k]}
-    wide = found.get("P/1", found["T/1"])
+def _others(values: Floats) -> Floats:
+    """Return for each fold the sum over the other folds."""
+    rest: Floats = values.sum(axis=0) - values
+    return rest
+
+
+def _logit_map(training: Training, layout: Layout, k: int) -> Floats:
+    """Return the map to a position's logistic columns: each other position's items, or counts of them."""
+    wide, rows = np.eye(layout.width), training.grams.rows.sum()
     # Eight training rows for each coefficient, where the ridge has three: a 0/1 reward says less, and
     # cells without any click have no finite optimum.
-    enough = 8 * layout.A * wide.map.shape[1] < rows * (layout.F - 1) / layout.F
-    return wide if enough else found["T/1"]
+    enough = 8 * layout.A * layout.width < rows * (layout.F - 1) / layout.F
+    return wide if training.pairs and enough else counted(layout, wide, k)
 
 
-def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, design: Design) -> Floats:
+def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, own: Floats) -> Floats:
     """Return one penalised Newton step from `now` (..., A, p); the intercept is shrunk to `start` (A,)."""
-    penalty = np.full(design.map.shape[1], settings.LOGIT_PENALTY)
+    penalty = np.full(own.shape[1], settings.LOGIT_PENALTY)
     penalty[0] = settings.LOGIT_INTERCEPT
     away = now.copy()
     away[..., 0] -= start
-    slope = cover @ design.map - penalty * away
-    step = solve(design.map.T @ gram @ design.map, slope[..., None], penalty)[..., 0]
+    slope = cover @ own - penalty * away
+    step = solve(own.T @ gram @ own, slope[..., None], penalty)[..., 0]
     # The length of the step is limited: separable cells have their optimum at infinity.
     longest = np.abs(step).max(axis=-1, keepdims=True)
     moved: Floats = now + step * np.minimum(1.0, settings.LOGIT_STEP / np.maximum(longest, 1e-12))

@@ -1,401 +1,183 @@
-"""The cross-fitted ridge: its columns, Gram matrices, the designs that are tried, and the fits.
+"""The cross-fitted ridge: effects as a sum of levels, from those that all rows share to those of few rows.
 
-For position k the columns are, in this order:
+The expected reward at position k of own action u, for a request of group b, is z' beta with
 
-    1, x_1..x_d                   the (standardised) context
-    c_1..c_A                      the logger's mean distribution: indicators are centred by it
-    x_j (N_b - M_b)               context times centred count of action b among the other
-                                  positions ("cross")
-    N_b N_c - E0[N_b N_c]         centred products of counts, b <= c ("squares" 1; 2: b = c
-                                  alone; 0: none)
-    1{a_l = b} by block           indicators of the other positions, summed over a block
+    beta = all + action_u + position_k + (position, action)_ku + (group, action)_bu + (all three)_bku,
 
-N_b counts action b among the other positions, M_b is its mean under the logger. Arrays of a block are
-stored column by column (columns, rows), so that NumPy has long loops and products are calls of BLAS.
+each level a departure from those before it, fitted to what they leave. A level's coefficients are normal
+around zero with a variance for each kind of column (intercepts, context, curves, crosses, products,
+neighbours), which its own coefficients tell: empirical Bayes (Morris 1983), by the fixed point of MacKay
+(1992). Rare cells are therefore shrunk to what they share with others, a level of which the log shows
+nothing is shrunk away, and there is no penalty to tune. A level that predicts unseen rows no better is
+left out.
 
-One pass sums z z', z r and r^2 by fold, position and own action. Every design (a linear map of the
-columns), penalty and left-out fold is then computed from these sums. A fit is a common start plus the
-departure of each position and own action from it.
+The same prior says what the log does not know of a level's coefficients (`Posterior`): in a direction
+without rows it is the variance between cells, in others the error of the fit.
 """
 
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints, Summed
-from counterrank.data.encoding import context_columns
-from counterrank.data.log import LOGGING, RankingLog
-from counterrank.data.source import Source
-from counterrank.kernels.jit import vector_jit
+from counterrank.arrays import Bools, Floats, Ints
 from counterrank.models import settings
-from counterrank.models.rankings import Memo, whole_distribution
-
-#: Rows of one block: its columns fit into the cache, and calls cost little beside the arithmetic.
-_ROWS = 4096
+from counterrank.models.columns import Layout
+from counterrank.models.grams import Training
 
 
-class Arrays(NamedTuple):
-    """The arrays from which columns are made: x (n, d+1), centre (n, A), logging (n, 1 or K, A), fold (n,)."""
+class Level(NamedTuple):
+    """Which of the axes (group, position, action) have coefficients of their own, and their columns.
 
-    action: Ints
-    lengths: Ints
-    fold: Ints
-    x: Floats
-    centre: Floats
-    logging: Floats
-
-    def take(self, rows: Ints) -> "Arrays":
-        """Return some rows."""
-        return Arrays._make(one[rows] for one in self)
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Shape of a linear model: K positions, A actions, F folds, d context columns, and its column groups.
-
-    `slots` (K, K) names the block of position l in the model of position k: `pair_slots` gives each
-    other position a block, `count_slots` one to all above and one to all below.
+    `counts`: neighbours are counted above and below, whatever the blocks are, so that positions can share
+    coefficients.
     """
-
-    K: int
-    A: int
-    F: int
-    slots: Ints
-    #: Means and standard deviations of the context columns (d,).
-    mean: Floats
-    sd: Floats
-    cross: bool = False
-    #: Products of counts: 0 none, 1 all, 2 squares of single counts.
-    squares: int = 0
-
-    @property
-    def d(self) -> int:
-        """Number of context columns."""
-        return len(self.mean)
-
-    @property
-    def blocks(self) -> int:
-        """Number of indicator blocks."""
-        return int(self.slots.max()) + 1
-
-    @property
-    def starts(self) -> tuple[int, int, int, int]:
-        """First columns of the centre, cross, square and block groups."""
-        centre = self.d + 1
-        cross = centre + self.A
-        squares = cross + (self.d * self.A if self.cross else 0)
-        return centre, cross, squares, squares + len(self.products[0])
-
-    @property
-    def width(self) -> int:
-        """Number of columns D."""
-        return self.starts[3] + self.blocks * self.A
-
-    @property
-    def plain(self) -> tuple["Layout", Ints]:
-        """The layout without cross and square columns, and which columns it keeps."""
-        _, cross, _, blocks = self.starts
-        return replace(self, cross=False, squares=0), np.r_[0:cross, blocks : self.width]
-
-    @property
-    def products(self) -> tuple[Ints, Ints]:
-        """Actions b <= c whose counts are multiplied."""
-        single = np.arange(self.A if self.squares else 0)
-        return np.triu_indices(self.A) if self.squares == 1 else (single, single)
-
-    def arrays(self, batch: RankingLog) -> Arrays:
-        """Return the arrays of a batch."""
-        logging = whole_distribution(batch, LOGGING)
-        if logging is None:
-            # Without the logger's distribution indicators are not centred.
-            logging = np.zeros((batch.n, 1, self.A))
-        centre = (
-            logging[:, 0] if logging.shape[1] == 1 else np.ascontiguousarray(logging.mean(axis=1))
-        )
-        x = self.standardised(context_columns(batch))
-        return Arrays(batch.action, batch.lengths, batch.bucket % self.F, x, centre, logging)
-
-    def standardised(self, context: Floats) -> Floats:
-        """Return [1, (x - mean) / sd] (n, d + 1); a missing value becomes the mean."""
-        out = np.ones((len(context), self.d + 1))
-        scaled = np.divide(context - self.mean, self.sd, out=out[:, 1:])
-        scaled[np.isnan(scaled)] = 0.0
-        return out
-
-
-def blocks_of(fold: Ints) -> Iterator[tuple[int, Ints]]:
-    """Return blocks of rows of one fold, which share their coefficients, with the fold's number."""
-    for f in range(int(fold.max(initial=-1)) + 1):
-        mine = np.flatnonzero(fold == f)
-        for first in range(0, len(mine), _ROWS):
-            yield f, mine[first : first + _ROWS]
-
-
-def indicators(action: Ints, A: int) -> Floats:
-    """Return 1{a_l = b} (K, A, n), zero in the padding."""
-    return np.asarray(action.T[:, None] == np.arange(A)[:, None], dtype=np.float64)
-
-
-def expected(wanted: Floats, lengths: Ints, K: int) -> Floats:
-    """Return a distribution (n, 1 or K, A) as (K, A, n), zero in the padding.
-
-    (1, A, n) where all positions have the same and none is padded.
-    """
-    columns = np.ascontiguousarray(wanted.transpose(1, 2, 0))
-    if not (lengths == K).all():
-        columns = columns * (np.arange(K)[:, None, None] < lengths)
-    return np.asarray(columns)
-
-
-def columns_of(
-    layout: Layout, given: Arrays, shown: Floats, at: Iterable[int], out: Floats
-) -> Iterator[int]:
-    """Fill out (D, n) with the columns of each of the positions `at`, and yield the position.
-
-    `shown` (K or 1, A, n) are indicators of actions, or a distribution of independent positions. Columns
-    are linear in it, except for products of counts, whose means contain covariances.
-    """
-    centre, cross, squares, blocks = layout.starts
-    (b, c), x = layout.products, np.ascontiguousarray(given.x.T)
-    out[:centre], out[centre:cross] = x, given.centre.T
-    counts = shown, expected(given.logging, given.lengths, layout.K)
-    # Covariances p(b) (1{b = c} - p(c)) of independent positions add up.
-    sums = [*counts, *(p[:, b] * ((b == c)[:, None] - p[:, c]) for p in counts)]
-    # One distribution stands for all positions.
-    totals = [one.sum(axis=0) * (layout.K if len(one) == 1 else 1) for one in sums]
-    for k in at:
-        count, mean, own, logged = (
-            total - one[min(k, len(one) - 1)] for total, one in zip(totals, sums, strict=True)
-        )
-        if layout.cross:
-            centred = out[cross:squares].reshape(layout.d, layout.A, -1)
-            np.multiply(x[1:, None], count - mean, out=centred)
-        out[squares:blocks] = count[b] * count[c] - mean[b] * mean[c] + own - logged
-        members = (layout.slots[k] == np.arange(layout.blocks)[:, None]).astype(np.float64)
-        members[:, k] = 0.0
-        if len(shown) == 1:
-            members = members.sum(axis=1, keepdims=True)
-        np.matmul(
-            members, shown.reshape(len(shown), -1), out=out[blocks:].reshape(layout.blocks, -1)
-        )
-        yield k
-
-
-def logged_values(layout: Layout, given: Arrays, coef: Floats, row: Ints | None = None) -> Floats:
-    """Return z' coef[fold, k, a_k] (m, K) for coefficients (F, K, A, D), zero in the padding.
-
-    With `row` (m,) actions and folds are those of m rankings of the requests `row`.
-    """
-    requests = given.x, given.centre, given.logging
-    row = np.arange(len(given.action)) if row is None else row
-    products, cross = layout.products, layout.cross
-    return values_of(layout.slots, products, cross, given.action, row, given.fold, requests, coef)
-
-
-@vector_jit
-def values_of(  # noqa: C901
-    slots: Ints, products: tuple[Ints, Ints], cross: bool, action: Ints, row: Ints, fold: Ints,
-    given: tuple[Floats, Floats, Floats], coef: Floats,
-) -> Floats:  # fmt: skip
-    """Return z' coef[fold, k, a_k] (m, K) of rankings of the requests `row` (m,), zero in the padding."""
-    (b, c), (x, centre, logging) = products, given
-    (m, K), A, d, places = action.shape, coef.shape[2], x.shape[1], logging.shape[1]
-    dense = d + A + len(b) + (A * (d - 1) if cross else 0)
-    count, mean, second, made = np.empty(A), np.empty(A), np.empty(len(b)), np.full(A, -1)
-    # Slots with the same action share their columns where all positions have one distribution.
-    z, out = np.empty((A, dense)), np.zeros((m, K))
-    for i in range(m):
-        r, f, length = row[i], fold[i], 0
-        count[:] = 0.0
-        while length < K and action[i, length] >= 0:
-            count[action[i, length]] += 1.0
-            length += 1
-        for k in range(length):
-            u = action[i, k]
-            if places > 1 or k == 0:
-                mean[:], second[:] = 0.0, 0.0
-                for other in range(min(length, places)):
-                    times = length - 1.0 if places == 1 else (0.0 if other == k else 1.0)
-                    for a in range(A):
-                        mean[a] += times * logging[r, other, a]
-                    for j in range(len(b)):
-                        same = 1.0 if b[j] == c[j] else 0.0
-                        own = times * logging[r, other, b[j]]
-                        second[j] += own * (same - logging[r, other, c[j]])
-            if places > 1 or made[u] != i:
-                made[u] = i
-                count[u] -= 1.0
-                for j in range(d):
-                    z[u, j] = x[r, j]
-                for a in range(A):
-                    z[u, d + a] = centre[r, a]
-                at = d + A
-                for j in range(1, d if cross else 0):
-                    for a in range(A):
-                        z[u, at + a] = x[r, j] * (count[a] - mean[a])
-                    at += A
-                for j in range(len(b)):
-                    product = count[b[j]] * count[c[j]] - mean[b[j]] * mean[c[j]]
-                    z[u, at + j] = product - second[j]
-                count[u] += 1.0
-            value = 0.0
-            for j in range(dense):
-                value += z[u, j] * coef[f, k, u, j]
-            for other in range(length):
-                if other != k:
-                    value += coef[f, k, u, dense + slots[k, other] * A + action[i, other]]
-            out[i, k] = value
-    return out
-
-
-def pair_slots(K: int) -> Ints:
-    """Return one block for each other position (K, K); the diagonal is never read.
-
-    >>> pair_slots(3).tolist()
-    [[0, 0, 1], [0, 0, 1], [0, 1, 1]]
-    """
-    other = np.arange(K)
-    return np.where(other < other[:, None], other, np.maximum(other - 1, 0)).astype(np.int64)
-
-
-def count_slots(K: int) -> Ints:
-    """Return block 0 for positions above and block 1 for those below (K, K)."""
-    return np.triu(np.ones((K, K), dtype=np.int64), 1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Grams(Summed):
-    """Sums over the rows of fold f with a_k = u.
-
-    gram (F, K, A, D, D) of z z'; cover (F, K, A, D) of z r_k; square (F, K, A) of r_k^2; rows (F,).
-    """
-
-    gram: Floats
-    cover: Floats
-    square: Floats
-    rows: Floats
-
-
-def grams_of(
-    batch: RankingLog, layout: Layout, *, weight: Floats | None = None, given: Arrays | None = None,
-    reward: Floats | None = None,
-) -> Grams:  # fmt: skip
-    """Return the Grams of a batch.
-
-    `weight` (n, K) weighs rows, position by position; `given` are its arrays, if known; `reward`
-    (n, K) replaces its rewards (the working responses of a Newton step).
-    """
-    given = layout.arrays(batch) if given is None else given
-    rewards = batch.reward if reward is None else reward
-    K, A, width = layout.K, layout.A, layout.width
-    # F x K x A matrices rather than one: a fold is left out by subtraction, and each own action has a
-    # model of its own, because the effect of a neighbour depends on the item it stands next to.
-    whole = np.zeros((layout.F, K, A, width + 1, width + 1))
-    for f, rows in blocks_of(given.fold):
-        part = given.take(rows)
-        columns, shown = np.empty((width + 1, len(rows))), indicators(part.action, A)
-        for k in columns_of(layout, part, shown, range(K), columns[:width]):
-            columns[width] = rewards[rows, k]
-            weighed = columns if weight is None else columns * np.sqrt(weight[rows, k])
-            for u, mine in by_action(part.action[:, k], weighed):
-                # BLAS sees that both factors are the same, and takes half the products.
-                whole[f, k, u] += mine @ mine.T
-    gram, cover = whole[..., :width, :width], whole[..., width, :width]
-    count = np.bincount(given.fold, minlength=layout.F).astype(np.float64)
-    return Grams(gram.copy(), cover.copy(), whole[..., width, width].copy(), count)
-
-
-def by_action(action: Ints, columns: Floats) -> Iterator[tuple[int, Floats]]:
-    """Return the columns of each own action; rankings that end above have none."""
-    # Sixteen bits are sorted by counting; actions are far fewer where Grams fit into memory.
-    order = np.argsort(action.astype(np.int16), kind="stable")
-    ordered = columns.take(order, axis=1)
-    last = np.cumsum(np.bincount(action + 1))
-    for u in range(len(last) - 1):
-        if last[u] < last[u + 1]:
-            yield u, ordered[:, last[u] : last[u + 1]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Design:
-    """Columns z' map (D, p) with ridge penalties (p,). `columns` names the map, `name` the penalty too."""
 
     name: str
-    columns: str
-    map: Floats
+    group: bool
+    position: bool
+    action: bool
+    counts: bool
+    kinds: tuple[str, ...]
+
+    @property
+    def shared(self) -> tuple[int, ...]:
+        """Axes of (F, B, K, A) over which the level sums."""
+        own = (self.group, self.position, self.action)
+        return tuple(axis for axis, splits in enumerate(own, 1) if not splits)
+
+
+_OWN = ("intercept", "context", "curves")
+_COUNTS = (*_OWN, "cross", "products", "neighbours")
+#: The levels, each a departure from the sum of those before it; the first four do not know groups.
+LEVELS = (
+    Level("all", False, False, False, True, _COUNTS),
+    Level("action", False, False, True, True, _COUNTS),
+    Level("position", False, True, False, False, (*_OWN, "neighbours")),
+    Level("position and action", False, True, True, False, (*_OWN, "cross", "neighbours")),
+    Level("group", True, False, False, True, _COUNTS),
+    Level("group and action", True, False, True, True, _COUNTS),
+    Level(
+        "group, position and action",
+        True,
+        True,
+        True,
+        False,
+        ("intercept", "context", "neighbours"),
+    ),
+)
+COMMON = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posterior:
+    """What all rows and the prior say of a level's coefficients: covariance noise (gram + penalty)^-1.
+
+    `gram` (B or 1, K or 1, A or 1, p, p) are sums of its columns over all rows, `used` (K,) the positions
+    that have the level.
+    """
+
+    level: Level
+    gram: Floats
     penalty: Floats
+    noise: float
+    used: Bools
+
+    def variance(self, layout: Layout, c: Floats) -> float:
+        """Return the posterior variance of sum c' beta for c (B, K, A, D)."""
+        inside = collected(layout, self.level, (c * self.used[:, None, None])[None])[0]
+        through = solve(self.gram, inside[..., None], self.penalty)[..., 0]
+        return self.noise * float((inside * through).sum())
 
 
-def designs(layout: Layout, k: int, *, pairs: bool) -> list[Design]:
-    """Return the candidates at position k, from the smallest.
+@dataclass(frozen=True, slots=True, eq=False)
+class Ridge:
+    """Coefficients (F or F B, K, A, D): those of fold f were fitted without fold f.
 
-    "0": context only; "T": + centred counts above and below; "P": + each other position's centred
-    indicators (where `pairs`); "TX", "PX": + context x counts; "TU", "TXU": + products of counts.
+    Without a level of groups there is one fit a fold. `loss` (K,) is the out-of-fold sum of squared
+    errors, `size` (K,) the number of rewards behind it, `posteriors` are those of the levels that
+    predict unseen rows better.
     """
-    starts, every = layout.starts, np.eye(layout.width)
-    # Context, context x counts and products of counts are already centred.
-    context, cross, squares = (
-        every[:, slice(*ends)] for ends in ((0, starts[0]), starts[1:3], starts[2:4])
-    )
-    found = [_design("0", [context], layout, 0.0)]
-    groups = {"T": [_counts(layout, k)]}
-    if pairs:
-        groups["P"] = [_pairs(layout, k)]
-    for name, group in list(groups.items()):
-        if layout.cross and (name == "T" or layout.A <= settings.FEW_ACTIONS):
-            groups[f"{name}X"] = [*group, cross]
-    if layout.squares:
-        # Counts of K - 1 items spread like sqrt(K - 1), their products like K - 1: divided by the
-        # root they spread like counts, and one penalty serves both.
-        scale = 1.0 / np.sqrt(max(layout.K - 1, 1))
-        groups["TU"] = [*groups["T"], squares * scale]
-        if layout.cross:
-            groups["TXU"] = [*groups["TX"], squares * scale]
-    for name, group in groups.items():
-        found.extend(
-            _design(name, [context, *group], layout, penalty) for penalty in settings.PENALTIES
-        )
-    return found
+
+    coef: Floats
+    loss: Floats
+    size: Floats
+    posteriors: tuple[Posterior, ...]
 
 
-def _design(name: str, parts: list[Floats], layout: Layout, penalty: float) -> Design:
-    joined = np.concatenate(parts, axis=1)
-    weights = np.full(joined.shape[1], penalty)
-    # The context is standardised: a penalty of one row hardly shrinks and keeps the solution unique.
-    weights[: layout.d + 1] = 1.0
-    return Design(name if penalty == 0 else f"{name}/{penalty:g}", name, joined, weights)
+def fit_ridge(training: Training) -> Ridge:
+    """Return the sum of the levels that predict unseen rows better."""
+    layout, grams = training.layout, training.grams
+    F, B, K, A, D = layout.F, layout.B, layout.K, layout.A, layout.width
+    by_group = grams.gram, grams.cover
+    common = (grams.gram.sum(axis=1, keepdims=True), grams.cover.sum(axis=1, keepdims=True))
+    coef, posteriors = np.zeros((F, 1, K, A, D)), []
+    loss, size = grams.square.sum(axis=(0, 1, 3)), grams.gram[..., 0, 0].sum(axis=(0, 1, 3))
+    for level in LEVELS if B > 1 else LEVELS[:COMMON]:
+        gram, cover = by_group if level.group else common
+        noise = float(loss.sum() / max(size.sum(), 1.0))
+        fitted, change, posterior = departure(layout, level, gram, cover, coef, noise)
+        if posterior.used.any():
+            coef = coef + fitted * posterior.used[:, None, None]
+            loss = loss + change * posterior.used
+            posteriors.append(posterior)
+    return Ridge(coef.reshape(-1, K, A, D), loss, size, tuple(posteriors))
 
 
-def _pairs(layout: Layout, k: int) -> Floats:
-    """Return centred indicators by block: 1{.} minus the block's number of positions times the logger's mean."""
-    # 1{a_l = b} - p0(b | x) has mean zero given the context. These columns are therefore uncorrelated
-    # with any function of the context, and shrinking interactions does not move own effects.
-    out = np.zeros((layout.width, layout.blocks * layout.A))
-    centre, first = layout.starts[0], layout.starts[3]
-    size = np.bincount(np.delete(layout.slots[k], k), minlength=layout.blocks)
-    out[first:] = np.eye(out.shape[1])
-    out[centre : centre + layout.A] = -np.kron(size, np.eye(layout.A))
-    return out
+def departure(
+    layout: Layout, level: Level, gram: Floats, cover: Floats, coef: Floats, noise: float
+) -> tuple[Floats, Floats, Posterior]:
+    """Return a level fitted to what the coefficients so far leave (F, B, K, A, D) of the rewards.
 
-
-def _counts(layout: Layout, k: int) -> Floats:
-    """Return centred counts above and below (D, 2A), whatever the blocks are."""
-    single = _pairs(layout, k).reshape(layout.width, layout.blocks, layout.A)
-    sides = layout.slots[k, :k], layout.slots[k, k + 1 :]
-    return np.concatenate([single[:, np.unique(side)].sum(axis=1) for side in sides], axis=1)
-
-
-def others(values: Floats) -> Floats:
-    """Return for each fold the sum over the other folds.
-
-    >>> others(np.array([1.0, 2.0, 4.0])).tolist()
-    [6.0, 5.0, 3.0]
+    Beside its coefficients by fold left out: what they add to the loss out of fold at each position (K,),
+    and their posterior.
     """
-    rest: Floats = values.sum(axis=0) - values
-    return rest
+    # What the coefficients without fold f leave in fold f, and in all rows.
+    held = cover - (gram @ coef[..., None])[..., 0]
+    whole = cover.sum(axis=0) - (gram.sum(axis=0) @ coef[..., None])[..., 0]
+    right, rest = collected(layout, level, held), collected(layout, level, whole - held)
+    inside = collected(layout, level, gram, matrix=True)
+    total = inside.sum(axis=0)
+    penalty = shrinkage(total, right.sum(axis=0), kinds_of(layout, level), noise)
+    beta = solve(total - inside, rest[..., None], penalty)[..., 0]
+    # |r - Z b|^2 - |r|^2 = b'Z'Z b - 2 b'Z'r: the fold's own sums hold both terms.
+    change = (beta * ((inside @ beta[..., None])[..., 0] - 2 * right)).sum(axis=(0, 1, 3, 4))
+    # Positions that share coefficients have them together.
+    change = np.broadcast_to(change / (layout.K / len(change)), layout.K)
+    shape = (layout.F, gram.shape[1], layout.K, layout.A, layout.width)
+    posterior = Posterior(level, total, penalty, noise, change < 0.0)
+    return spread_out(layout, level, beta, shape), change, posterior
+
+
+def shrinkage(gram: Floats, right: Floats, kinds: Ints, noise: float) -> Floats:
+    """Return the penalty of each column (p,), noise / variance of its kind.
+
+    `gram` (..., p, p) and `right` (..., p) are the cells of a level. A step sets each variance to the sum
+    of squared coefficients by their effective number, which is that of the coefficients less the part
+    that the prior knows (MacKay 1992, eq. 4.11).
+    """
+    p = len(kinds)
+    gram, right = gram.reshape(-1, p, p), right.reshape(-1, p)
+    # A variance is known well from some of the cells.
+    some = np.linspace(0, len(right) - 1, min(len(right), settings.SHRINKAGE_CELLS)).astype(int)
+    gram, right = gram[some], right[some]
+    size, strength = np.bincount(kinds), np.full(kinds.max() + 1, settings.FIRST_PENALTY)
+    for _ in range(settings.SHRINKAGE_STEPS):
+        inverse = inverted(gram, strength[kinds])
+        beta = (inverse @ right[..., None])[..., 0]
+        prior = np.diagonal(inverse, axis1=-2, axis2=-1).sum(axis=0)
+        known = size * len(right) - strength * np.bincount(kinds, prior)
+        squares = np.bincount(kinds, (beta**2).sum(axis=0))
+        strength = noise * np.maximum(known, 0.0) / np.maximum(squares, 1e-300)
+        strength = np.clip(strength, *settings.PENALTY_RANGE)
+    return np.asarray(strength[kinds])
+
+
+def inverted(gram: Floats, penalty: Floats) -> Floats:
+    """Return (gram + diag(penalty))^-1 for a stack of matrices."""
+    full, at = gram.copy(), np.arange(len(penalty))
+    full[..., at, at] += penalty
+    return np.asarray(np.linalg.inv(full))
 
 
 def solve(matrix: Floats, right: Floats, penalty: Floats) -> Floats:
@@ -406,158 +188,77 @@ def solve(matrix: Floats, right: Floats, penalty: Floats) -> Floats:
     return np.asarray(np.linalg.solve(full, right), dtype=np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class Training(Memo):
-    """The training rows of one log, shared by all its models: sums, columns and each position's designs.
+def ranges(layout: Layout) -> dict[str, slice]:
+    """Return the columns of each kind."""
+    curves, cross, squares, blocks = layout.starts
+    ends = (0, 1, curves, cross, squares, blocks, layout.width)
+    return {kind: slice(*ends[j : j + 2]) for j, kind in enumerate(_KINDS)}
 
-    `pairs` says whether each other position has indicators of its own; `rows` is the number of rows of
-    the whole log, where known.
+
+_KINDS = ("intercept", "context", "curves", "cross", "products", "neighbours")
+
+
+def kept(layout: Layout, level: Level) -> Ints:
+    """Return the columns of a level, before neighbours are counted."""
+    places = np.arange(layout.width)
+    return np.concatenate([places[ranges(layout)[kind]] for kind in level.kinds])
+
+
+def kinds_of(layout: Layout, level: Level) -> Ints:
+    """Return the kind of each of a level's columns (p,), as numbers without gaps."""
+    names = []
+    for kind in level.kinds:
+        at = ranges(layout)[kind]
+        size = 2 * layout.A if level.counts and kind == "neighbours" else at.stop - at.start
+        names += [kind] * size
+    return np.unique(names, return_inverse=True)[1]
+
+
+def sides(layout: Layout, k: int) -> Floats:
+    """Return the map (blocks A, 2 A) from a position's blocks to counts above and below."""
+    above_or_below = layout.slots[k, :k], layout.slots[k, k + 1 :]
+    members = np.stack([np.isin(np.arange(layout.blocks), side) for side in above_or_below], axis=1)
+    return np.kron(members.astype(np.float64), np.eye(layout.A))
+
+
+def counted(layout: Layout, values: Floats, k: int) -> Floats:
+    """Return values (..., D) with a position's blocks summed to counts above and below."""
+    first = layout.starts[3]
+    return np.concatenate([values[..., :first], values[..., first:] @ sides(layout, k)], axis=-1)
+
+
+def collected(layout: Layout, level: Level, values: Floats, *, matrix: bool = False) -> Floats:
+    """Return values (F, B, K, A, D) in a level's columns, summed over what it shares (that axis is 1).
+
+    A `matrix` has columns on its last two axes.
     """
-
-    grams: Grams
-    layout: Layout
-    pairs: bool
-    source: Source
-    rows: int | None = None
-    memo: dict[Hashable, Any] = field(init=False, default_factory=dict)
-
-    @cached_property
-    def candidates(self) -> list[list[Design]]:
-        """The designs that are tried at each position."""
-        return [designs(self.layout, k, pairs=self.pairs) for k in range(self.layout.K)]
-
-    @cached_property
-    def binary(self) -> bool:
-        """Whether all rewards are 0 or 1."""
-        # r^2 = r for such rewards: the sums rule out most other logs before any row is read again.
-        total, squares = self.grams.cover[..., 0].sum(), self.grams.square.sum()
-        if not np.isclose(total, squares, rtol=1e-9, atol=0.0):
-            return False
-
-        def others_than_0_and_1(batch: RankingLog) -> int:
-            return int((~np.isin(batch.reward[batch.action >= 0], (0.0, 1.0))).sum())
-
-        return not self.source.reduce(others_than_0_and_1, label="rewards")
-
-    def rest(self, k: int) -> Floats:
-        """Return the training Grams (F, A, D, D) at position k."""
-        return self.once(k, lambda: others(self.grams.gram[:, k]))
-
-    def mapped(self, k: int, design: Design) -> Floats:
-        """Return the training Grams in the design's columns (F, A, p, p)."""
-        # This product is costly (D^2 p). All penalties of the same columns share it.
-        key = (k, design.columns)
-        return self.once(key, lambda: design.map.T @ self.rest(k) @ design.map)
-
-    def solved(self, k: int, design: Design, right: Floats) -> Floats:
-        """Return ridge coefficients in raw columns (F, A, D, s) for raw right sides (F, A, D, s)."""
-        inside = np.swapaxes(np.swapaxes(right, -1, -2) @ design.map, -1, -2)
-        return design.map @ solve(self.mapped(k, design), inside, design.penalty)
+    at, out = kept(layout, level), None
+    over = tuple(axis for axis in level.shared if axis != 2)
+    found = []
+    for k in range(layout.K):
+        part = values[:, :, k]
+        part = part.sum(axis=tuple(a - (a > 2) for a in over), keepdims=True)
+        if level.counts:
+            part = counted(layout, part, k)
+            if matrix:
+                part = counted(layout, part.swapaxes(-1, -2), k)
+        else:
+            part = part[..., at[:, None], at] if matrix else part[..., at]
+        if level.position:
+            found.append(part)
+        else:
+            out = part if out is None else out + part
+    return np.stack(found, axis=2) if out is None else out[:, :, None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ridge:
-    """Coefficients (F, K, A, D): fold f's were fitted without fold f. `chosen` (K,) names the designs.
-
-    `loss` (K,) is the out-of-fold sum of squared errors, `size` (K,) the number of rewards behind
-    it.
-    """
-
-    coef: Floats
-    chosen: tuple[str, ...]
-    loss: Floats
-    size: Floats
-
-
-def fit_ridge(training: Training) -> Ridge:
-    """Return the ridge whose start, design and penalty have the least out-of-fold loss, position by position.
-
-    A start is one fit for all own actions of a position, or one for all positions of an own action.
-    Each own action and position then has a ridge on the residuals of the start.
-    """
-    grams, K = training.grams, training.layout.K
-    coef, losses, chosen = np.zeros(grams.cover.shape), np.full(K, np.inf), [""] * K
-    tied, tied_name = _best_tied(training)
-    names = ("pooled", tied_name)
-    for k in range(K):
-        starts = np.stack([_pooled(training, k), tied[:, k]], axis=-1)  # (F, A, D, S)
-        # A ridge on the residuals of a start shrinks towards the start instead of towards zero: rare
-        # own actions borrow from all others.
-        left = others(grams.cover[:, k])[..., None] - training.rest(k) @ starts
-        for design in (None, *training.candidates[k]):
-            fitted = starts if design is None else starts + training.solved(k, design, left)
-            for s, name in enumerate(names):
-                loss = out_of_fold(grams, k, fitted[..., s])
-                # Strictly less: of equal designs the first, which is the smaller one, stays.
-                if loss < losses[k]:
-                    coef[:, k], losses[k] = fitted[..., s], loss
-                    chosen[k] = name if design is None else f"{name}+{design.name}"
-    return Ridge(coef, tuple(chosen), losses, grams.gram[..., 0, 0].sum(axis=(0, 2)))
-
-
-def out_of_fold(grams: Grams, k: int, coef: Floats) -> float:
-    """Return sum over the held-out rows of (r_k - z' coef)^2, for coef (F, A, D)."""
-    # |r - Z c|^2 = r'r - 2 c'Z'r + c'Z'Z c: the fold's own sums hold all three terms.
-    through = (grams.gram[:, k] @ coef[..., None])[..., 0] - 2 * grams.cover[:, k]
-    return float(grams.square[:, k].sum() + (coef * through).sum())
-
-
-def _best_tied(training: Training) -> tuple[Floats, str]:
-    """Return the tied fit with the least out-of-fold loss over all positions: (F, K, A, D), and its name."""
-    grams, K = training.grams, training.layout.K
-    best, least, best_name = np.zeros(grams.cover.shape), np.inf, ""
-    for j, design in enumerate(training.candidates[0]):
-        if design.columns[0] == "T":
-            fitted = tied_fit(training, j)
-            loss = sum(out_of_fold(grams, k, fitted[:, k]) for k in range(K))
-            if loss < least:
-                best, least, best_name = fitted, loss, f"tied-{design.name}"
-    return best, best_name
-
-
-def tied_fit(training: Training, j: int) -> Floats:
-    """Return design j fitted once per own action for all positions, with an intercept for each: (F, K, A, D)."""
-    used = [found[j] for found in training.candidates]
-    cover = others(training.grams.cover)
-    mapped = np.stack([training.mapped(k, design) for k, design in enumerate(used)], axis=2)
-    right = np.stack([cover[:, k] @ design.map for k, design in enumerate(used)], axis=2)
-    shared, own = _bordered(mapped, right, used[0].penalty)
-    out = np.stack([shared @ design.map.T for design in used], axis=1)
-    out[..., 0] += own.swapaxes(1, 2)
+def spread_out(layout: Layout, level: Level, small: Floats, shape: tuple[int, ...]) -> Floats:
+    """Return a level's coefficients (F, B, K, A, p) in the layout's columns: the transpose of `collected`."""
+    out, first = np.zeros(shape), layout.starts[3]
+    for k in range(layout.K):
+        part = small[:, :, k if level.position else 0]
+        if level.counts:
+            out[:, :, k, :, :first] = part[..., :first]
+            out[:, :, k, :, first:] = part[..., first:] @ sides(layout, k).T
+        else:
+            out[:, :, k][..., kept(layout, level)] = part
     return out
-
-
-def _pooled(training: Training, k: int) -> Floats:
-    """Return one ridge for all own actions, with an intercept for each: (F, A, D)."""
-    layout, wanted = training.layout, "P" if training.pairs else "T"
-    # Each position's own indicators where there are enough rows for them, else counts.
-    design = next(one for one in training.candidates[k] if one.columns == wanted)
-    mapped, cover = training.mapped(k, design), others(training.grams.cover[:, k])
-    penalty = np.full((layout.F, len(design.penalty)), settings.POOLED)
-    rows = mapped[:, :, 0, 0].sum(axis=1, keepdims=True)
-    # In proportion to the rows: very small at any size, but not zero, because column 0 and the A own
-    # intercepts are collinear.
-    penalty[:, : layout.d + 1] = np.maximum(settings.POOLED_CONTEXT * rows, 1e-9)
-    shared, own = _bordered(mapped, cover @ design.map, penalty)
-    out: Floats = np.repeat((shared @ design.map.T)[:, None], layout.A, axis=1)
-    out[:, :, 0] += own
-    return out
-
-
-def _bordered(gram: Floats, right: Floats, penalty: Floats) -> tuple[Floats, Floats]:
-    """Return coefficients (..., p) common to G groups of rows, and an intercept of each group (..., G).
-
-    `gram` (..., G, p, p) and `right` (..., G, p) are the sums of each group, whose column 0 is the
-    intercept. An intercept has only the rows of its group.
-    """
-    *shape, G, p = right.shape
-    total, own = np.zeros((*shape, p + G, p + G)), np.arange(p, p + G)
-    total[..., :p, :p] = gram.sum(axis=-3)
-    total[..., p:, :p] = gram[..., 0]
-    total[..., :p, p:] = gram[..., 0].swapaxes(-1, -2)
-    total[..., own, own] = gram[..., 0, 0]
-    side = np.concatenate([right.sum(axis=-2), right[..., 0]], axis=-1)
-    held = np.broadcast_to(penalty, (*shape, p))
-    held = np.concatenate([held, np.full((*shape, G), settings.POOLED)], axis=-1)
-    solved = solve(total, side[..., None], held)[..., 0]
-    return solved[..., :p], solved[..., p:]

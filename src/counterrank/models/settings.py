@@ -19,8 +19,6 @@ WIDEST_PAIRS = 140
 WIDEST_CROSS = 64
 #: Actions up to which all products of counts are columns. More have squares only.
 MOST_SQUARES = 10
-#: Actions up to which context x counts are tried on top of pair indicators.
-FEW_ACTIONS = 4
 #: Rankings drawn for a row where a mean under the target has no closed form.
 DRAWS = 8
 #: Rankings drawn in all. Long logs draw fewer for a row.
@@ -30,13 +28,25 @@ LEARNER_ROWS = 50_000
 #: Folds of a scikit-learn regressor. Each costs a fit for every position.
 LEARNER_FOLDS = 2
 
-# The ridge: penalties, in units of rows.
-#: Tried on interaction columns: nearly none, and as strong as 30 rows.
-PENALTIES = (1.0, 30.0)
-#: On intercepts of fits common to positions or to own actions.
-POOLED = 3.0
-#: On context columns of the pooled fit, for each row: nearly none.
-POOLED_CONTEXT = 1e-5
+# The ridge.
+#: Context columns up to which all products are curves. More have squares only.
+FEW_CURVES = 6
+#: Standard deviations of the context beyond which curves stay as they are.
+CURVED = 3.0
+#: Penalty (rows) at which empirical Bayes starts, and its least and largest.
+FIRST_PENALTY = 10.0
+PENALTY_RANGE = (1e-2, 1e8)
+#: Cells (positions, own actions, groups) from which a variance is estimated.
+SHRINKAGE_CELLS = 24
+#: Its steps: more change estimates by less than their noise.
+SHRINKAGE_STEPS = 3
+#: Groups that one context column makes, and rows of a group at least.
+GROUPS = 3
+GROUP_ROWS = 50
+#: Rankings from which the column is chosen.
+GROUPING_ROWS = 8_192
+#: Numbers in all Gram matrices beyond which requests have no groups.
+GROUP_NUMBERS = 16_000_000
 
 # The logistic ridge.
 #: Newton steps on all folds before the steps that leave each fold out.

@@ -22,8 +22,8 @@ from counterrank.data.log import RankingLog
 from counterrank.kernels.jit import vector_jit
 from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row
+from counterrank.models.columns import Layout, blocks_of, expected
 from counterrank.models.rankings import Rankings, whole_distribution
-from counterrank.models.ridge import Layout, blocks_of, expected
 from counterrank.records import Json
 
 _LARGEST = settings.LARGEST_EXPONENT

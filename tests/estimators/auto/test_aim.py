@@ -162,6 +162,6 @@ def test_models_that_the_log_refutes_do_not_widen_the_interval(monkeypatch):
     plan = AutoPlan(workspace, replace(nuisances, shares=shares), (), None)
     state = plan.partial(View(log, "new")).state
     seen = []
-    monkeypatch.setattr(auto, "decide", lambda *given: seen.append(given[3]))
+    monkeypatch.setattr(auto, "decide", lambda *given, **more: seen.append(given[3]))
     plan.decision(state)
     assert seen[0].tolist() == [True, True] + [False] * (len(shares) - 2) and len(shares) > 2

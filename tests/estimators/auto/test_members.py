@@ -47,7 +47,7 @@ class Stub(RewardModel):
     """A model that looks at what its name says; its mean under the target is exact."""
 
     folds, shares = 3, np.array([0.5, 0.5])
-    rate, draws, unknown, span = 1.0, 0, 0.0, None
+    rate, draws, unknown, doubted, span = 1.0, 0, 0.0, False, None
     details: dict = {}
 
     def __init__(self, sees, shift=(0.0, 0.0, 0.0)):

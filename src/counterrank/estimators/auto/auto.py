@@ -233,7 +233,9 @@ class AutoPlan(Plan[AutoState]):
         )
         # All closed forms count in the models' disagreement.
         trusted = models.shares >= DEFAULTS.least_share if models.draws else None
-        return summary, decide(summary, self.allowance, models.unknown, trusted, follows)
+        return summary, decide(
+            summary, self.allowance, models.unknown, trusted, follows, doubted=models.doubted
+        )
 
     def within(self, state: AutoState) -> "AutoPlan":
         """Return the plan for groups of rows: their estimates are averages to that of all rows."""

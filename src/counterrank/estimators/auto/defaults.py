@@ -23,6 +23,8 @@ class Defaults(CrossFitDefaults):
 
     #: Closed-form models within 5 % of the least error on unseen rows are averaged.
     close: float = 1.05
+    #: Rankings whose columns say how the target differs from the log.
+    doubt_rows: int = 4_096
     #: Rankings on which fits of different folds are compared, in blocks of so many rows.
     fold_rows: int = 1_024
     fold_block: int = 64

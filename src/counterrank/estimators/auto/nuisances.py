@@ -17,12 +17,13 @@ The step needs three sums, so it works on streams. Its error follows from the co
 the delta method, by unit where there are units.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints
-from counterrank.data.log import LOGGING
+from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.crossfit import (
@@ -40,7 +41,9 @@ from counterrank.estimators.crossfit import (
 from counterrank.estimators.weights.ratios import ratios_of
 from counterrank.messages import Message, say
 from counterrank.models import (
+    LinearModel,
     RepeatedLists,
+    RewardModel,
     Stream,
     can_average,
     fit_close,
@@ -175,21 +178,33 @@ def fit_aimed(workspace: Workspace) -> Predictions:
     return replace(models, paired=True, span=span, unknown=unknown)
 
 
+def doubt_of(models: Sequence[RewardModel], shares: Floats, log: RankingLog, target: str) -> float:
+    """Return what the log leaves unknown of the change that the models expect, as a variance."""
+    few = log.take(np.arange(0, log.n, -(-log.n // DEFAULTS.doubt_rows)))
+    return sum(model.doubt(few, target) for model in models if isinstance(model, LinearModel))
+
+
 def nuisances_for(workspace: Workspace) -> tuple[Predictions, tuple[str, ...]]:
     """Return the models that this log allows, and flags about them."""
     kind, first, target = workspace.ratios.kind, workspace.first, workspace.target
-    whole = first.distribution(target) is not None and first.distribution(LOGGING) is not None
-    # The closed-form models are models of rewards by position.
-    closed = kind == "factored" and whole and not first.page_reward
+    # The closed-form models are models of rewards by position. They need the target's distribution, the
+    # aimed step needs the logger's too.
+    closed = kind == "factored" and first.distribution(target) is not None and not first.page_reward
     if closed and (training := trained(workspace)) is not None:
         close = fit_close(training, seed=workspace.seed, within=DEFAULTS.close)
         shares = shares_of(close.losses, close.slots, close.unit)
         rng = stream(workspace.seed, Stream.CROSS_FIT_ROWS)
         some = training.source.sample(DEFAULTS.training_rows, rng)
-        with np.errstate(divide="ignore"):
-            span = span_of(np.log(ratios_of(some, target).rho[some.action >= 0]))
-        details = close.models[0].details
-        return Predictions(close.models, shares, details=details, span=span), ()
+        span = None
+        if first.distribution(LOGGING) is not None:
+            with np.errstate(divide="ignore"):
+                span = span_of(np.log(ratios_of(some, target).rho[some.action >= 0]))
+        unknown = doubt_of(close.models, shares, some, target)
+        details = close.models[0].details | {"doubt": unknown**0.5}
+        predictions = Predictions(
+            close.models, shares, details=details, span=span, unknown=unknown, doubted=unknown > 0.0
+        )
+        return predictions, ()
     if first.K > DEFAULTS.longest:
         text = (
             f"{first.K} positions are too many for a reward model (at most {DEFAULTS.longest}), so "

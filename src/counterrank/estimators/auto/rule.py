@@ -304,6 +304,7 @@ def decide(
     unknown: float = 0.0,
     counted: Bools | None = None,
     follows: Decision | None = None,
+    doubted: bool = False,
 ) -> Decision:
     """Return the estimate, the centre of its interval and the bias that the interval allows for.
 
@@ -330,7 +331,8 @@ def decide(
         found = [Decision.at(summary, centre, left_open(summary, steps), unknown)]
     elif allowance is None:
         models = summary.models if counted is None else summary.models[counted]
-        found = [Decision.at(summary, centre, allowed(summary, first, models), unknown)]
+        bias = allowed(summary, first, models, doubted=doubted)
+        found = [Decision.at(summary, centre, bias, unknown)]
         found += [
             Decision.at(summary, np.eye(J)[j], allowed(summary, j, models)) for j in _whole(summary)
         ]
@@ -423,11 +425,14 @@ def exact(summary: Summary, member: str) -> bool:
     return member == "ips" or (member == "iips" and len(summary.alpha) == 1)
 
 
-def allowed(summary: Summary, first: int, models: Floats) -> dict[str, float]:
+def allowed(
+    summary: Summary, first: int, models: Floats, *, doubted: bool = False
+) -> dict[str, float]:
     """Return the sources of a bias that no correction sees; their squares add.
 
     `first` is the member that corrects the start. Where there is none, all of the expected change may
-    be wrong.
+    be wrong. Where models are `doubted`, the interval already contains what the log does not show of
+    their change, as a variance.
     """
     if exact(summary, summary.members[first]):
         # Of what the logger never shows nothing was measured.
@@ -436,7 +441,9 @@ def allowed(summary: Summary, first: int, models: Floats) -> dict[str, float]:
     if len(models):
         parts["models disagree"] = float(np.ptp(models)) / 2
         # Where the logger shows nothing, the change that the models expect may be entirely wrong.
-        parts["rests on the models alone"] = max(summary.alone, summary.jointly) * summary.change
+        if not doubted:
+            alone = max(summary.alone, summary.jointly)
+            parts["rests on the models alone"] = alone * summary.change
     return parts
 
 
