@@ -218,7 +218,8 @@ def sides(layout: Layout, k: int) -> Floats:
     """Return the map (blocks A, 2 A) from a position's blocks to counts above and below."""
     above_or_below = layout.slots[k, :k], layout.slots[k, k + 1 :]
     members = np.stack([np.isin(np.arange(layout.blocks), side) for side in above_or_below], axis=1)
-    return np.kron(members.astype(np.float64), np.eye(layout.A))
+    out: Floats = np.kron(members.astype(np.float64), np.eye(layout.A))
+    return out
 
 
 def counted(layout: Layout, values: Floats, k: int) -> Floats:
