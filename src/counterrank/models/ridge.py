@@ -218,8 +218,7 @@ def sides(layout: Layout, k: int) -> Floats:
     """Return the map (blocks A, 2 A) from a position's blocks to counts above and below."""
     above_or_below = layout.slots[k, :k], layout.slots[k, k + 1 :]
     members = np.stack([np.isin(np.arange(layout.blocks), side) for side in above_or_below], axis=1)
-    out: Floats = np.kron(members.astype(np.float64), np.eye(layout.A))
-    return out
+    return np.asarray(np.kron(members, np.eye(layout.A)), dtype=np.float64)
 
 
 def counted(layout: Layout, values: Floats, k: int) -> Floats:
