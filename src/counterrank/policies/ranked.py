@@ -360,7 +360,7 @@ class RandomSwap(RankedPolicy):
     Parameters
     ----------
     ranking
-        Base rankings (n, R) without padding.
+        Base rankings (n, R), padded with -1 at most at places that are never swapped.
     weights
         Probabilities (R, R), of which the upper triangle is used, or a number: the probability that
         some pair is swapped, all pairs equally likely.
@@ -401,11 +401,12 @@ class RandomSwap(RankedPolicy):
                 f"swap weights must be ({R}, {R}), not negative, with sum at most 1; "
                 f"got {self.weights.shape} with sum {total:.6g}"
             )
-        short = self.lengths < R
+        used = np.flatnonzero(np.triu(self.weights, 1).any(axis=0))
+        short = self.lengths < used.max(initial=-1) + 1
         if short.any():
             raise PolicyError(
-                f"row {int(np.argmax(short))}: the base ranking is padded; swaps need rankings of "
-                "one length"
+                f"row {int(np.argmax(short))}: the base ranking is padded at a place that is swapped; "
+                "rankings of another length need weights of their own"
             )
 
     def cells(self, length: int) -> int:

@@ -45,8 +45,8 @@ class RowRandom(np.random.Generator):
         self._used += out.shape[1]
         return out.reshape(shape)
 
-    def for_rows(self, rows: slice, number: int) -> Self:
-        """Return a generator for a slice of the rows, for the `number`-th call."""
+    def for_rows(self, rows: slice | Ints, number: int) -> Self:
+        """Return a generator for some of the rows, for the `number`-th call."""
         return type(self)(self.rows[rows], [*self.seed, number])
 
     def next_call(self) -> int:

@@ -6,6 +6,7 @@ policy that is said to have shown them.
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NoReturn, Self
 
 import numpy as np
@@ -123,35 +124,40 @@ class Scored(Policy):
         return joined
 
     def prefix_log_prob(self, actions: Ints) -> Floats:
-        blocks = self._blocks(as_actions(actions, self))
-        return np.concatenate([policy.prefix_log_prob(places) for _, policy, places in blocks])
+        items = as_actions(actions, self)
+        out = np.empty(items.shape)
+        for rows, policy, places in self._blocks(items):
+            out[rows] = policy.prefix_log_prob(places)
+        return out
 
     def position_log_prob(self, actions: Ints) -> Floats:
-        blocks = self._blocks(as_actions(actions, self))
-        return np.concatenate([policy.position_log_prob(places) for _, policy, places in blocks])
+        items = as_actions(actions, self)
+        out = np.empty(items.shape)
+        for rows, policy, places in self._blocks(items):
+            out[rows] = policy.position_log_prob(places)
+        return out
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
-        results = [
-            policy.subset_log_prob(places, sets if sets.ndim == 2 else sets[block])
-            for block, policy, places in self._blocks(items)
-        ]
-        return SubsetResult(
-            np.concatenate([result.log_prob for result in results]),
-            np.concatenate([result.rel_var for result in results]),
-        )
+        log_prob = rel_var = np.empty(0)
+        for rows, policy, places in self._blocks(items):
+            result = policy.subset_log_prob(places, sets if sets.ndim == 2 else sets[rows])
+            if not log_prob.size:
+                log_prob = np.empty((len(items), *result.log_prob.shape[1:]))
+                rel_var = np.empty((len(items), *result.rel_var.shape[1:]))
+            log_prob[rows], rel_var[rows] = result.log_prob, result.rel_var
+        return SubsetResult(log_prob, rel_var)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         """Draw (n, size, length) items; rows with fewer eligible candidates are padded with -1."""
         out = np.empty((self.n_rows, size, length), np.int64)
         call = rng.next_call() if isinstance(rng, RowRandom) else 0
-        for block in self.candidates.blocks():
-            block_policy = self.take(block)
-            block_rng = rng.for_rows(block, call) if isinstance(rng, RowRandom) else rng
+        for rows, policy in self._by_length(length):
+            block_rng = rng.for_rows(rows, call) if isinstance(rng, RowRandom) else rng
             # The column beyond the longest list has a score of -inf and is never drawn.
-            places = block_policy._dense(length).sample(length, block_rng, size=size)
-            out[block] = block_policy.candidates.global_items(places)
+            places = policy._dense(length).sample(length, block_rng, size=size)
+            out[rows] = policy.candidates.global_items(places)
         return out
 
     def dist(self) -> Floats:
@@ -168,21 +174,33 @@ class Scored(Policy):
             ]
         return out
 
-    def _blocks(self, items: Ints) -> Iterator[tuple[slice, Policy, Ints]]:
-        """Yield slices of rows, their dense policies, and the items as columns of those policies.
+    def _by_length(self, length: int) -> Iterator[tuple[slice | Ints, Self]]:
+        """Yield blocks of rows with their policies; rows too short for a swap form their own blocks."""
+        swaps = "swap" in (self.spec.kind, *(component.kind for _, component in self.spec.parts))
+        for block in self.candidates.blocks():
+            policy = self.take(block)
+            if not swaps:
+                yield block, policy
+                continue
+            eligible = np.add.reduceat(policy.scores != -np.inf, policy.candidates.offsets[:-1])
+            specs = [_narrowed(self.spec, int(count), length) for count in eligible]
+            for spec in {one.text: one for one in specs}.values():
+                rows = np.array([row for row, one in enumerate(specs) if one == spec])
+                same_length = policy.take(rows)
+                same_length.spec = spec
+                yield block.start + rows, same_length
+
+    def _blocks(self, items: Ints) -> Iterator[tuple[slice | Ints, Policy, Ints]]:
+        """Yield blocks of rows, their dense policies, and the items as columns of those policies.
 
         A policy of one row serves all rows of `items`. Items that are not candidates get the last
         column.
         """
         n, length = items.shape
         bound = self if self.n_rows == n else self.take(np.zeros(n, np.int64))
-        for block in bound.candidates.blocks():
-            block_policy = bound.take(block)
-            policy, places = (
-                block_policy._dense(length),
-                block_policy.candidates.locate(items[block]),
-            )
-            yield block, policy, np.where(places == -2, policy.n_actions - 1, places)
+        for rows, part in bound._by_length(length):
+            policy, places = part._dense(length), part.candidates.locate(items[rows])
+            yield rows, policy, np.where(places == -2, policy.n_actions - 1, places)
 
     def _dense(self, length: int) -> Policy:
         """Return the dense policy of all rows, for rankings of `length` positions."""
@@ -192,17 +210,24 @@ class Scored(Policy):
         # At least as wide as the ranking, because policies refuse more positions than items. An
         # additional column of score -inf stands for items that are not candidates.
         table = rows.dense(self.scores, -np.inf, max(int(rows.counts.max()), length) + 1)
-        eligible = (table > -np.inf).sum(axis=1)
-        for spec in (self.spec, *(component for _, component in self.spec.parts)):
-            reach = max(int(spec.options.get("places", length)), length)
-            if spec.kind == "swap" and (eligible < reach).any():
-                row = int(np.argmax(eligible < reach))
-                raise PolicyError(
-                    f"{row_name(rows.start + row)}: a swap among {reach} places needs as "
-                    f"many candidates, there are {eligible[row]}",
-                    remedy="list more candidates or set places=",
-                )
         return self.spec.dense(table, length)
+
+
+def _narrowed(spec: PolicySpec, eligible: int, length: int) -> PolicySpec:
+    """Return the spec for rows with `eligible` candidates: a swap exchanges the places that exist.
+
+    >>> from counterrank.policies.specs import parse_policy
+    >>> [_narrowed(parse_policy("swap:probability=1,places=4"), n, 4).text for n in (5, 3, 1)]
+    ['swap:probability=1,places=4', 'swap:probability=1,places=3', 'top']
+    """
+    if spec.parts:
+        parts = tuple((share, _narrowed(part, eligible, length)) for share, part in spec.parts)
+        return replace(spec, parts=parts)
+    if spec.kind != "swap" or int(spec.options.get("places", length)) <= eligible:
+        return spec
+    if eligible <= int(spec.options.get("first", 1)):
+        return PolicySpec("top")
+    return replace(spec, options={**spec.options, "places": float(eligible)})
 
 
 def _check_scores(candidates: Candidates, scores: ArrayLike, name: str, *, partly: bool) -> Floats:
