@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
+from counterrank.arrays import Bools
 from counterrank.blas import single_blas_thread
 from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
@@ -261,6 +262,8 @@ class PlanInputs:
     families: list[Family]
     #: Pages of each target, several rankers of a family together.
     targets: dict[str, list[DrawnPages]]
+    #: The share of the rows that a target scores in full: the others say nothing of it.
+    shares: dict[str, float]
     design: float
     goal: PlanRequest
 
@@ -269,8 +272,16 @@ class PlanInputs:
         cls, log: RankingLog, logger: Scored, names: tuple[str, ...], goal: PlanRequest
     ) -> PlanInputs:
         """Fit the models, and draw the pages of all targets."""
+        scored = {name: _scored(log, name) for name in names}
+        rows = np.flatnonzero(np.logical_and.reduce([np.ones(log.n, bool), *scored.values()]))
+        if not len(rows):
+            raise LogError(
+                f"no request is scored in full by all of {', '.join(names)}",
+                remedy="score every candidate, also those that were not shown",
+            )
         # Evenly spread rather than the first: logs change over time.
-        chosen = np.linspace(0, log.n - 1, min(log.n, settings.REQUESTS)).astype(np.int64)
+        evenly = np.linspace(0, len(rows) - 1, min(len(rows), settings.REQUESTS))
+        chosen = rows[evenly.astype(np.int64)]
         models = fit_rewards(log, logger, chosen, goal.seed)
         ranker_families = families(models.logger, log.K, goal.seed)
         rng = np.random.default_rng([goal.seed, 14])
@@ -285,7 +296,8 @@ class PlanInputs:
                 remedy=f"name candidates with {say('--policy', 'NAME=KIND')}, or list more candidates",
             )
         costs = Costs(log, logger, models, goal.level, goal.seed)
-        return cls(log, models, costs, ranker_families, targets, _design(log), goal)
+        shares = {name: float(one.mean()) for name, one in scored.items()}
+        return cls(log, models, costs, ranker_families, targets, shares, _design(log), goal)
 
     @property
     def by_place(self) -> bool:
@@ -359,9 +371,11 @@ class PlanInputs:
         """Return the best that an estimator can do for a target."""
         goal, value = self.goal, self.costs.value
         n = goal.n
+        scored = self.shares.get(target, 1.0)
+        predictions = [replace(one, share=one.share * scored) for one in predictions]
 
         def error(prediction: PredictedError, rows: float) -> float:
-            return prediction.spread * self.design / value / math.sqrt(rows)
+            return prediction.spread * self.design / value / math.sqrt(rows * scored)
 
         def lift(prediction: PredictedError, rows: float) -> float:
             return detectable(
@@ -393,6 +407,12 @@ class PlanInputs:
             rows_needed=rows_needed,
             weekly=lift(best, week) if week and best.share * week >= FEWEST else None,
         )
+
+
+def _scored(log: RankingLog, name: str) -> Bools:
+    """Return in which rows (n,) a target scores every candidate."""
+    policy = log.target(name)
+    return ~policy.unscored if isinstance(policy, Scored) else np.ones(log.n, dtype=bool)
 
 
 def _target(log: RankingLog, name: str) -> Policy:
