@@ -91,11 +91,42 @@ def test_scores_of_targets_that_nobody_asked_for_do_not_matter(tmp_path):
     assert found.log.n == 3000 and not coverage(found)
 
 
-def test_two_targets_share_the_rankings_that_both_score(tmp_path):
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_missing_score_costs_only_the_target_that_lacks_it(tmp_path, streamed):
+    """Each target has the figures that it has alone, and the other none of its questions."""
+    rows = thinned(world(), "new_scores", np.arange(3000) >= 2200)
+    path = written(rows, tmp_path / "log.parquet")
+    more = {**OPTIONS, "independent_rows": True, "target_is_fresh": True}
+    log = scan_log(path, targets=("new", "other"), **READ) if streamed else path
+    found = cr.evaluate(log, ["new", "other"], **more, **({} if streamed else READ))
+    alone = {name: cr.evaluate(path, [name], **more, **READ) for name in ("new", "other")}
+    for name, own in alone.items():
+        for one in own.estimates:
+            other = found.estimate(name, one.estimator)
+            assert (other.value, other.lift.stderr) == (one.value, one.lift.stderr)
+        assert found.verdict.of(name) == own.verdict.level
+        assert found.decision.targets[name] == own.decision.action
+    assert found.log.n == 3000 and list(found.recommended) == ["new", "other"]
+    assert [one.target for one in coverage(found)] == ["new"]
+    assert cr.Evaluation.from_dict(found.to_dict()).to_dict() == found.to_dict()
+    assert "new" in found.to_html() and "other" in found.to_html()
+
+
+def test_a_target_that_scores_too_few_rankings_costs_no_other(tmp_path):
+    rows = thinned(world(), "new_scores", np.arange(3000) >= 100)
+    found = cr.evaluate(
+        written(rows, tmp_path / "log.parquet"), ["new", "other"], **OPTIONS, **READ
+    )
+    assert list(found.recommended) == ["other"] and found.log.n == 3000
+    (said,) = coverage(found)
+    assert said.target == "new" and said.status == "failed" and "100 of 3,000" not in said.text
+
+
+def test_a_baseline_is_scored_in_the_same_rankings(tmp_path):
     rows = thinned(world(), "new_scores", np.arange(3000) < 300)
     rows = thinned(rows, "other_scores", np.arange(3000) >= 2700)
-    found = cr.evaluate(pa.table(rows), ["new", "other"], **OPTIONS, **READ)
-    assert found.log.n == 2400 and [one.target for one in coverage(found)] == ["new", "other"]
+    found = cr.evaluate(pa.table(rows), ["new"], baseline="other", **OPTIONS, **READ)
+    assert found.log.n == 2400 and {one.target for one in coverage(found)} == {"new", "other"}
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -151,6 +182,6 @@ def test_one_row_a_candidate_from_the_command_line(tmp_path):
     assert ran.exit_code == 0, ran.output
     result = json.loads(out.read_text())
     assert result["log"]["n"] == 2400
-    assert any("80.0\u202f%" in one["found"] for one in result["audit"])
+    assert any("80.0\u202f%" in one["text"] for one in result["audit"])
     ran = CliRunner().invoke(main, ["check", str(tmp_path / "long.parquet"), "--config", str(job)])
     assert "scores all candidates in 80.0" in ran.output.replace("\n", " ")

@@ -13,7 +13,7 @@ from counterrank.checks.auditor import (
     auditor_of,
 )
 from counterrank.checks.base import Audit, Check, Tallies
-from counterrank.checks.scores import Coverage, scored_rows
+from counterrank.checks.scores import Coverage, count_scored, scored_rows
 from counterrank.checks.weights import context_cuts
 from counterrank.findings import Finding
 
@@ -37,5 +37,6 @@ __all__ = [
     "auditor_of",
     "concluded",
     "context_cuts",
+    "count_scored",
     "scored_rows",
 ]

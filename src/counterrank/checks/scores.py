@@ -19,6 +19,7 @@ from counterrank.checks.base import (
     examples_at,
     families,
     finding,
+    kind_of,
     listed,
     sums_by,
 )
@@ -698,8 +699,13 @@ class Coverage:
     def counted(self, rows: int, kept: int) -> None:
         """Take the counts of a pass; too small a share is refused."""
         self.rows, self.kept = rows, kept
-        if kept < LEAST_SCORED * rows:
+        if self.refused:
             raise self.refusal()
+
+    @property
+    def refused(self) -> bool:
+        """Whether too few rankings are scored in full for an estimate."""
+        return self.kept < LEAST_SCORED * self.rows
 
     def refusal(self) -> CounterrankError:
         """Return the error for a target that scores too few rankings."""
@@ -715,13 +721,17 @@ class Coverage:
         left = self.rows - self.kept
         if not left:
             return
+        status = PASSED if self.kept >= NEARLY_ALL * self.rows else WARNED
+        status = FAILED if self.refused else status
         yield from TARGET_SCORES.finds(
-            PASSED if self.kept >= NEARLY_ALL * self.rows else WARNED,
+            status,
             f"'{self.target}' scores all candidates in {in_percent(self.kept / self.rows)} of the "
             f"rankings; the other {left:,} of {self.rows:,} are left out",
             "the value is that of the rankings scored in full, which may differ from the others",
             "score every candidate, also those that were not shown",
             target=self.target,
+            kind=kind_of(status),
+            about="targets",
         )
 
 
@@ -729,6 +739,30 @@ def _scored(batch: RankingLog, target: str) -> Bools:
     """Return in which rows (n,) the target scores every candidate."""
     policy = by_row(batch, batch.targets[target])
     return np.ones(batch.n, dtype=bool) if policy is None else ~policy.unscored
+
+
+def count_scored(source: Source, targets: Iterable[str], *, every: bool) -> list[Coverage]:
+    """Return how many rankings each target scores in full.
+
+    Counting takes a pass over a log in files. Unless `every` is set, it is saved where the first rows
+    lack no score; nothing is returned then.
+    """
+    names = [name for name in targets if isinstance(source.first.targets.get(name), Scored)]
+
+    def counts(batch: RankingLog) -> Ints:
+        kept = [int(_scored(batch, name).sum()) for name in names]
+        return np.array([batch.n, *kept])
+
+    log = source.log if isinstance(source, MemorySource) else None
+    found = counts(source.first if log is None else log)
+    if not every and (found[1:] == found[0]).all():
+        return []
+    if log is None:
+        found = source.reduce(counts, label="counting scores")
+    return [
+        Coverage(name, int(found[0]), int(kept))
+        for name, kept in zip(names, found[1:], strict=True)
+    ]
 
 
 def scored_rows(source: Source, targets: Iterable[str]) -> tuple[Source, list[Coverage]]:

@@ -21,7 +21,6 @@ from counterrank.checks import (
     Coverage,
     answers_of,
     concluded,
-    scored_rows,
 )
 from counterrank.data.columns import Segmentation, segmentation
 from counterrank.data.log import Probabilities, RankingLog
@@ -45,6 +44,7 @@ from counterrank.evaluation.exploration import (
 )
 from counterrank.evaluation.freshness import Later, later_rows
 from counterrank.evaluation.jobs import Job, named
+from counterrank.evaluation.partly_scored import on_scored_rows
 from counterrank.evaluation.passing import JointState, Pass
 from counterrank.evaluation.provenance import Options, manifest
 from counterrank.evaluation.result import LOGGER, Diagnostics, Evaluation, LogSummary, SamplePlan
@@ -240,16 +240,21 @@ def evaluate(  # noqa: PLR0913
             accept=answers_of(rare["accept"]),
             events={} if events is None else events.said,
         )
-        source, coverages = scored_rows(source, names)
         if method is not None:
             no_weight(source.first, "models of propensities")
-        if later is not None:
-            source = later_rows(source, later)
-        if segments:
-            source = SegmentContext.added(source, segments)
-        return _evaluated(
-            source, options, custom, metrics, tree, weights_out, rare["command"], coverages
-        )
+
+        def work(
+            rows: Source, members: tuple[str, ...], coverages: Sequence[Coverage]
+        ) -> Evaluation:
+            rows = rows if later is None else later_rows(rows, later)
+            rows = SegmentContext.added(rows, segments) if segments else rows
+            chosen = replace(options, targets=members)
+            return _evaluated(
+                rows, chosen, custom, metrics, tree, weights_out, rare["command"], coverages
+            )
+
+        # Weights are written by row: one file has the rows of all targets.
+        return on_scored_rows(source, names, base, work, together=weights_out is not None)
 
 
 def _evaluated(
