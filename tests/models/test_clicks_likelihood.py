@@ -43,18 +43,18 @@ def _data(seed, n=60, fixed=False):
         traits, context = rng.normal(size=(ITEMS + 1, BENT)), x[:, 1:].copy()
         wide[row, k, AT : AT + BENT] = traits[item[row, k]]
     slots = Slots(
-        K, ITEMS, k * (K + 1) + before, last, item[row, k], row, click[row, k], read, wide[row, k].T.copy(), x,
+        K, ITEMS, k * (K + 1) + before, last, item[row, k], row, click[row, k], read, wide[row, k], x,
         context, AT, BENT, np.empty((0, BENT)),
     )  # fmt: skip
     # Known traits do not stand among the columns.
-    few = np.delete(slots.columns, slice(AT, AT + BENT), axis=0)
+    few = np.delete(slots.columns, slice(AT, AT + BENT), axis=1)
     known = replace(slots, columns=few, traits=traits) if fixed else slots
     return rng, item, click, lengths, slots, known, rng.normal(size=size) * 0.7
 
 
 def _slow(theta, item, click, lengths, slots):
     """The log likelihood written down slot by slot, as the module's docstring has it."""
-    row, read, x, columns, z = slots.row, slots.read, slots.x, slots.columns.T, slots.context
+    row, read, x, columns, z = slots.row, slots.read, slots.x, slots.columns, slots.context
     products = (columns[:, AT : AT + BENT, None] * z[row][:, None]).reshape(len(columns), -1)
     columns = np.concatenate([columns[:, : AT + BENT], products, columns[:, AT + BENT :]], axis=1)
     parts = np.split(theta, np.cumsum([K, 1, K, K * K, ITEMS + 1, 1, D, ALL + 1, ITEMS + 1]))
@@ -99,6 +99,20 @@ def test_transpose_is_the_transpose(fixed):
     np.testing.assert_allclose(out, plain.adjoint(a, b), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("exact", [False, True])
+def test_one_loop_for_the_hessian_equals_map_curvature_and_transpose(fixed, exact):
+    rng, *_, slots, theta = _data(5, fixed=fixed)
+    clicks, direction = ClickLikelihood(slots.y), rng.normal(size=len(theta))
+    _, (uu, uv, vv) = clicks.derivatives(*slots.linear(theta), exact=exact)
+    du, dv = slots.linear(direction)
+    np.testing.assert_allclose(
+        clicks.hessian(slots, (uu, uv, vv), direction),
+        slots.adjoint(uu * du + uv * dv, uv * du + vv * dv),
+        rtol=1e-10, atol=1e-10,
+    )  # fmt: skip
+
+
 def test_features_are_traits_of_items_unless_a_ranking_says_otherwise():
     rng = np.random.default_rng(7)
     n = 30
@@ -127,9 +141,7 @@ def test_slopes_and_curvature_are_those_of_finite_differences():
     slopes, curvature = clicks.derivatives(*slots.linear(theta), exact=True)
     slope = slots.adjoint(*slopes)
     direction = np.random.default_rng(0).normal(size=len(theta))
-    du, dv = slots.linear(direction)
-    hu, hv = clicks.product(curvature, du, dv)
-    bend = -(du @ hu + dv @ hv)
+    bend = -direction @ clicks.hessian(slots, curvature, direction)
     up, here, down = (_value(theta + t * direction, slots) for t in (step, 0.0, -step))
     assert slope @ direction == pytest.approx((up - down) / (2 * step), rel=1e-6)
     step = 1e-3
@@ -219,7 +231,7 @@ def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family, fixed)
     _, curvature = rewards.derivatives(*slots.linear(theta), exact=False)
 
     def through(j):
-        return slots.adjoint(*rewards.product(curvature, *slots.linear(np.eye(size)[j])))
+        return rewards.hessian(slots, curvature, np.eye(size)[j])
 
     block = np.array([through(j)[common] for j in common])
     block += np.diag(climb.prior.precision[common])

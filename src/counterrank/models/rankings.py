@@ -3,7 +3,7 @@
 Draws of a row depend on its number in the log, so that they are the same in any chunks.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Self, TypeVar
@@ -23,6 +23,8 @@ Made = TypeVar("Made")
 
 #: Rankings whose columns are held at once.
 PART = 4_096
+#: Numbers of slots up to which parts are kept: 32 MB.
+KEPT = 4_000_000
 
 
 class Memo:
@@ -63,6 +65,8 @@ class Rankings(Memo):
     log: RankingLog | None = None
     #: Whether squares of the context, and features by place, are columns too.
     nonlinear: bool = False
+    #: What was made of the requests' context; other rankings of the same requests share it.
+    of_requests: dict[Hashable, Any] = field(repr=False, default_factory=dict)
     #: Number of items of each ranking (m,).
     lengths: Ints = field(init=False)
     memo: dict[Hashable, Any] = field(init=False, repr=False, default_factory=dict)
@@ -145,14 +149,19 @@ class Rankings(Memo):
             extra=None if self.extra is None else self.extra[rows],
         )
 
-    def parts(self) -> "Iterator[tuple[slice, Rankings]]":
-        """Yield the rankings in parts, with the rows of each.
+    def parts(self) -> "Iterable[tuple[slice, Rankings]]":
+        """Return the rankings in parts, with the rows of each.
 
-        The columns of all draws at once would be the largest array of an evaluation.
+        Standardised numbers of all draws at once would be the largest array of an evaluation. Where they
+        are few the parts are kept, with what models have made of them.
         """
-        for start in range(0, self.m, PART):
-            rows = slice(start, start + PART)
-            yield rows, self if self.m <= PART else self.take(rows)
+        if self.m <= PART:
+            return [(slice(0, self.m), self)]
+        slices = [slice(start, start + PART) for start in range(0, self.m, PART)]
+        columns = self.extras + (0 if self.features is None else self.features.shape[2])
+        if self.item.size * columns > KEPT:
+            return ((rows, self.take(rows)) for rows in slices)
+        return self.once("parts", lambda: [(rows, self.take(rows)) for rows in slices])
 
 
 def rankings_of(log: RankingLog, *, extra: Floats | None = None) -> Rankings:

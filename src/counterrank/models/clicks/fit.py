@@ -71,7 +71,7 @@ class ClickRows:
             row=row,
             y=self.y[row, k],
             read=read[row, k],
-            columns=np.ascontiguousarray(columns[row, k].T),
+            columns=columns[row, k],
             x=encoding.slopes_of(self.x),
             context=encoding.linear_context(self.x),
             at=at,
@@ -292,7 +292,7 @@ def _fitted(rows: ClickRows, variant: Variant, made: dict[Variant, Predictor]) -
     if first is not None:
         # Strengths are estimated from clicks. Every fit therefore reads those of a row from the fit
         # that left the row's fold out; else a column would contain the row's own clicks.
-        strength = first.strength(rows.rankings, rows.fold, rows.x)
+        strength = first.strength(rows.rankings, rows.fold)
         competing = first.competition(rows.rankings, strength)
         if rows.family is Family.CLICKS:
             read = reading(skipped(strength, rows.rankings.lengths), rows.click)
@@ -407,7 +407,7 @@ class Climb:
             return common
         # The block only scales steps: some of the slots are enough.
         some = slots.take(slots.row % (1 + len(slots.y) // SETTINGS.block_slots) == 0)
-        k, before, z = some.k, some.cell % (K + 1) - 1, some.columns
+        k, before, z = some.k, some.cell % (K + 1) - 1, some.columns.T
         if len(some.traits):
             z = np.concatenate([z[: slots.at], some.traits[some.own].T, z[slots.at :]])
         clicked, context = before >= 0, some.context[some.row].T

@@ -16,11 +16,12 @@ import numpy as np
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.models.clicks.kernels.slots import (
     LEAST,
-    add_cells,
-    add_items,
+    Coefficients,
+    SlotTable,
     click_derivatives,
-    sum_cells,
-    sum_items,
+    click_products,
+    map_slots,
+    sum_slots,
 )
 from counterrank.models.clicks.parameters import Parameters, split
 from counterrank.models.clicks.settings import SETTINGS
@@ -95,7 +96,7 @@ class Slots:
     y: Floats
     #: (N,): what skipping the items since the last click says of still reading (`competition.skipped`).
     read: Floats
-    #: (., N): by column, so that loops run along the slots.
+    #: (N, .): the columns of a slot stand together, because loops read a slot at a time.
     columns: Floats
     #: (n, 1 + d): 1 and the context in which items have slopes.
     x: Floats
@@ -118,52 +119,71 @@ class Slots:
     def take(self, kept: Bools) -> "Slots":
         """Return some of the slots."""
         at = np.flatnonzero(kept)
-        some = {
-            name: getattr(self, name)[at] for name in ("cell", "last", "own", "row", "y", "read")
-        }
-        return replace(self, **some, columns=self.columns.take(at, axis=1))
+        names = ("cell", "last", "own", "row", "y", "read", "columns")
+        return replace(self, **{name: getattr(self, name).take(at, axis=0) for name in names})
 
-    def linear(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Return the linear predictors u and v (N,) for parameters (P,)."""
+    @property
+    def table(self) -> SlotTable:
+        """The slots as loops read them."""
+        return SlotTable(
+            self.cell, self.last, self.own, self.row, self.read, self.columns, self.x
+        )  # fmt: skip
+
+    @property
+    def _bent(self) -> bool:
+        """Whether products of columns and context are made row by row: there are some, and no traits."""
+        return self.crossed > 0 and not len(self.traits)
+
+    def coefficients(self, theta: Floats) -> Coefficients:
+        """Return what the map of parameters (P,) multiplies slots by."""
         parameters = Parameters(theta[None], self.K, self.items, self.x.shape[1] - 1)
         crossed, C = slice(self.at, self.at + self.crossed), self.context.shape[1]
         (own,), (product,) = split(parameters.beta, self.at, self.crossed, C)
-        table, after = parameters.table[0], np.append(parameters.after[0], 0.0)
-        u = parameters.power[0] * self.read
-        add_cells(parameters.examination.ravel(), self.cell, after, self.last, u)
+        items, after = parameters.table[0], np.append(parameters.after[0], 0.0)
         if len(self.traits):
-            table[:, 0] += self.traits @ own[crossed]
-            table[:, 1 : 1 + C] += self.traits @ product
+            items[:, 0] += self.traits @ own[crossed]
+            items[:, 1 : 1 + C] += self.traits @ product
             own = np.delete(own, crossed)
-        v = own @ self.columns
-        if self.crossed and not len(self.traits):
-            bent = (product @ self.context.T)[:, self.row]
-            v += np.einsum("jn,jn->n", self.columns[crossed], bent)
-        add_items(table, self.own, self.row, self.x, v)
+        bent = self.context @ product.T if self._bent else np.zeros((1, 0))
+        cells = parameters.examination.ravel()
+        return Coefficients(cells, after, parameters.power, items, own, bent)
+
+    def room(self) -> Coefficients:
+        """Return room for sums over slots."""
+        bent = (len(self.context), self.crossed) if self._bent else (1, 0)
+        return Coefficients(
+            np.zeros(self.K * (self.K + 1)), np.zeros(self.items + 2), np.zeros(1),
+            np.zeros((self.items + 1, self.x.shape[1])), np.zeros(self.columns.shape[1]), np.zeros(bent),
+        )  # fmt: skip
+
+    def gradient(self, sums: Coefficients) -> Floats:
+        """Return the sums over slots as derivatives by the parameters (P,)."""
+        K, at, end, C = self.K, self.at, self.at + self.crossed, self.context.shape[1]
+        items, own, product = sums.items, sums.columns, np.empty((self.crossed, 0))
+        if len(self.traits):
+            own = np.concatenate([own[:at], self.traits.T @ items[:, 0], own[at:]])
+            product = self.traits.T @ items[:, 1 : 1 + C]
+        elif self._bent:
+            product = sums.bent.T @ self.context
+        by_cell = sums.cells.reshape(K, K + 1)
+        cells = by_cell[:, 1:]
+        return np.concatenate([
+            by_cell.sum(axis=1), [cells.sum()], sums.power, [np.trace(cells, -j) for j in range(1, K)],
+            cells.ravel(), sums.after[:-1], items.sum(axis=0),
+            own[:end], product.ravel(), own[end:], items[:, 0], items[:, 1:].ravel(),
+        ])  # fmt: skip
+
+    def linear(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the linear predictors u and v (N,) for parameters (P,)."""
+        u, v = np.empty((2, len(self.y)))
+        map_slots(self.table, self.coefficients(theta), self.at, u, v)
         return u, v
 
     def adjoint(self, u: Floats, v: Floats) -> Floats:
         """Return the transpose of `linear` applied to u and v (N,)."""
-        K, at, end, C = self.K, self.at, self.at + self.crossed, self.context.shape[1]
-        t, after = np.zeros(K * (K + 1)), np.zeros(self.items + 2)
-        sum_cells(u, self.cell, t, self.last, after)
-        table = np.zeros((self.items + 1, self.x.shape[1]))
-        sum_items(v, self.own, self.row, self.x, table)
-        own, product = self.columns @ v, np.empty((self.crossed, 0))
-        if len(self.traits):
-            own = np.concatenate([own[:at], self.traits.T @ table[:, 0], own[at:]])
-            product = self.traits.T @ table[:, 1 : 1 + C]
-        elif self.crossed:
-            first = self.first
-            sums = np.add.reduceat(self.columns[at:end] * v, first, axis=1)
-            product = sums @ self.context[self.row[first]]
-        by_cell = t.reshape(K, K + 1)
-        cells = by_cell[:, 1:]
-        return np.concatenate([
-            by_cell.sum(axis=1), [cells.sum(), self.read @ u], [np.trace(cells, -j) for j in range(1, K)],
-            cells.ravel(), after[:-1], table.sum(axis=0),
-            own[:end], product.ravel(), own[end:], table[:, 0], table[:, 1:].ravel(),
-        ])  # fmt: skip
+        sums = self.room()
+        sum_slots(self.table, u, v, self.at, sums)
+        return self.gradient(sums)
 
 
 #: Minus the second derivatives by slot: uu, uv and vv, or those of the predictor alone.
@@ -191,10 +211,12 @@ class ClickLikelihood:
         click_derivatives(sigmoid(u), sigmoid(v), self.y, exact, ru, rv, *curvature)
         return (ru, rv), tuple(curvature)
 
-    def product(self, curvature: Curvature, du: Floats, dv: Floats) -> tuple[Floats, Floats]:
-        """Return minus the second derivatives times du and dv (N,)."""
+    def hessian(self, slots: Slots, curvature: Curvature, direction: Floats) -> Floats:
+        """Return minus the second derivatives by the parameters, times a direction (P,)."""
+        sums, given = slots.room(), slots.coefficients(direction)
         huu, huv, hvv = curvature
-        return huu * du + huv * dv, huv * du + hvv * dv
+        click_products(slots.table, given, slots.at, huu, huv, hvv, sums)
+        return slots.gradient(sums)
 
     def diagonal(self, curvature: Curvature) -> tuple[Floats, Floats]:
         """Return uu and vv; uv is left out."""
@@ -250,6 +272,10 @@ class MeanLikelihood:
         _, slope, bend = self.terms(self._sum(u + v), exact=exact)
         by_slot = self._spread(slope)
         return (by_slot, by_slot), (bend,)
+
+    def hessian(self, slots: Slots, curvature: Curvature, direction: Floats) -> Floats:
+        """Return minus the second derivatives by the parameters, times a direction (P,)."""
+        return slots.adjoint(*self.product(curvature, *slots.linear(direction)))
 
     def product(self, curvature: Curvature, du: Floats, dv: Floats) -> tuple[Floats, Floats]:
         """Return minus the second derivatives times du and dv (N,), the same in u and v."""
@@ -320,8 +346,7 @@ def newton(
         slope = slots.adjoint(*slopes) - precision * (theta - mean)
 
         def hessian(direction: Floats, curvature: Curvature = curvature) -> Floats:
-            through = rewards.product(curvature, *slots.linear(direction))
-            return slots.adjoint(*through) + precision * direction
+            return rewards.hessian(slots, curvature, direction) + precision * direction
 
         step = _solve(slope, hessian, scaling, enough)
         # What the quadratic model gains by the step: half the slope along it (nats).

@@ -7,12 +7,13 @@ it. The second factor is the chance that the item attracts. WHY.md lists the mod
 An item may lose clicks to similar items above it, by its features where there are any.
 """
 
+import hashlib
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
-from counterrank.data.encoding import Scaling
+from counterrank.data.encoding import FAR, Scaling
 from counterrank.errors import EstimatorError
 from counterrank.models.base import ALL, History, ListModel, by_row
 from counterrank.models.clicks.competition import (
@@ -22,9 +23,15 @@ from counterrank.models.clicks.competition import (
     rivalry,
     skipped,
 )
+from counterrank.models.clicks.kernels.predictors import (
+    FitTable,
+    Pages,
+    RivalTable,
+    add_rivals,
+    predict,
+)
 from counterrank.models.clicks.kernels.recursion import Examination, click_history
-from counterrank.models.clicks.kernels.slots import add_items
-from counterrank.models.clicks.likelihood import sigmoid
+from counterrank.models.clicks.likelihood import page_weights, sigmoid
 from counterrank.models.clicks.parameters import Parameters, split
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.rankings import Rankings, Variant
@@ -82,6 +89,48 @@ class Encoding:
 
         return rankings.once(("numbers", self), make)
 
+    def places(self, K: int) -> Floats:
+        """Return the logarithm of each place (K,), at about zero on the mean of a page."""
+        out: Floats = np.log1p(np.arange(K)) - 1.0
+        return out
+
+    def pages(self, rankings: Rankings, extra: int) -> Pages:
+        """Return what predictions read of rankings, with the first `extra` extra numbers at least."""
+        self._refuse_fewer(rankings, extra)
+        z = self.requests(rankings)
+
+        def make() -> Pages:
+            m, K = rankings.item.shape
+            features, more = np.empty((m, K, 0)), np.empty((m, K, 0))
+            if self.features is not None and rankings.features is not None:
+                features = self.features.apply(rankings.features)
+            if self.extra is not None and rankings.extra is not None:
+                more = self.extra.apply(rankings.extra)
+            return Pages(self.numbers(rankings), rankings.lengths, rankings.row, features, more, *z)
+
+        return rankings.once(("pages", self), make)
+
+    def requests(self, rankings: Rankings) -> tuple[Floats, Floats]:
+        """Return what items have slopes in, and the context that multiplies features, of all requests."""
+        shared = rankings.of_requests
+        if self not in shared:
+            z = self.context_of(rankings.x)
+            shared[self] = self.slopes_of(z), self.linear_context(z)
+        made: tuple[Floats, Floats] = shared[self]
+        return made
+
+    def _refuse_fewer(self, rankings: Rankings, extra: int) -> None:
+        """Raise where rankings lack numbers that the fit had."""
+        if extra > rankings.extras:
+            raise EstimatorError(
+                f"the model was fitted with {extra} extra numbers for each slot; these rankings have "
+                f"{rankings.extras or 'none'}"
+            )
+        if self.features is not None and rankings.features is None:
+            raise EstimatorError(
+                "the model was fitted with item features; these rankings have none"
+            )
+
     def context_of(self, x: Floats) -> Floats:
         """Return the standardised context (n, d), then the squares of some columns.
 
@@ -135,11 +184,7 @@ class Encoding:
         They are the context (where items have no slopes in it), features, features by place, and each
         of the first `extra` extra numbers, also by place. Features and context are multiplied elsewhere.
         """
-        if extra > rankings.extras:
-            raise EstimatorError(
-                f"the model was fitted with {extra} extra numbers for each slot; these rankings have "
-                f"{rankings.extras or 'none'}"
-            )
+        self._refuse_fewer(rankings, extra)
         # Variants with fewer extra numbers share the array and do not read its last columns.
         whole = rankings.once(("columns", self), lambda: self._columns(rankings, x))
         return whole[:, :, : whole.shape[2] - (rankings.extras - extra) * (1 + self.by_place)]
@@ -147,15 +192,11 @@ class Encoding:
     def _columns(self, rankings: Rankings, x: Floats) -> Floats:
         m, K = rankings.item.shape
         # Centred at about its mean on a page, so that a feature's own column keeps its mean effect.
-        place = np.broadcast_to((np.log1p(np.arange(K)) - 1.0)[:, None], (m, K, 1))
+        place = np.broadcast_to(self.places(K)[:, None], (m, K, 1))
         parts: list[Floats] = [np.empty((m, K, 0))]
         if not self.slopes:
             parts.append(np.broadcast_to(x[rankings.row][:, None, :], (m, K, x.shape[1])))
-        if self.features is not None:
-            if rankings.features is None:
-                raise EstimatorError(
-                    "the model was fitted with item features; these rankings have none"
-                )
+        if self.features is not None and rankings.features is not None:
             features = self.features.apply(rankings.features)
             parts += [features, features * place] if self.placed else [features]
         if self.by_place:
@@ -186,19 +227,36 @@ class Predictor:
     rivals: Scaling | None = None
     #: Whether predictions are log odds, whose strength is a chance.
     curved: bool = True
-    #: Numbers of the items in every fit ((F + 1) (I + 1), 1 + d), coefficients of columns and products.
-    table: Floats = field(init=False)
-    own: Floats = field(init=False)
-    product: Floats = field(init=False)
+    #: Coefficients of every fit, as predictions read them.
+    table: FitTable = field(init=False)
 
     def __post_init__(self) -> None:
-        table, beta = self.parameters.table, self.parameters.beta
-        context = len(self.encoding.context.mean)
-        own, product = split(beta, *self.encoding.crossed, context)
-        for name, value in (
-            ("table", table.reshape(-1, table.shape[2])), ("own", own), ("product", product),
-        ):  # fmt: skip
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "table", self._table())
+
+    def _table(self) -> FitTable:
+        parameters, encoding = self.parameters, self.encoding
+        beta, products = split(parameters.beta, *encoding.crossed, len(encoding.context.mean))
+        # All but the rivals, which are last.
+        widths = encoding.widths(self.variant, 0)[:-1]
+        ends = np.cumsum([size for name, size in widths if name != "product"])
+        context_part, features, placed, *numbers = np.split(beta, ends, axis=1)[:-1]
+        fits, p, e = len(beta), features.shape[1], self.variant.extra
+        by_place, extra = np.zeros((fits, 2, p)), np.zeros((fits, 2, e))
+        by_place[:, 0], place = features, np.zeros(fits)
+        extra[:, 0] = np.concatenate([*numbers[::2], np.empty((fits, 0))], axis=1)
+        if encoding.by_place:
+            by_place[:, 1, : encoding.placed], place = placed[:, :-1], placed[:, -1].copy()
+            extra[:, 1] = np.concatenate([*numbers[1::2], np.empty((fits, 0))], axis=1)
+        return FitTable(
+            parameters.table, np.ascontiguousarray(context_part), by_place,
+            np.ascontiguousarray(products), place, extra,
+        )  # fmt: skip
+
+    @property
+    def _rival_coefficients(self) -> Floats:
+        count = 0 if self.rivals is None else len(self.rivals.mean)
+        beta = self.parameters.beta
+        return np.ascontiguousarray(beta[:, beta.shape[1] - count :])
 
     @property
     def folds(self) -> int:
@@ -211,41 +269,43 @@ class Predictor:
         return self.first or self
 
     def __call__(
-        self,
-        rankings: Rankings,
-        fold: int | Ints,
-        x: Floats | None = None,
-        strength: Floats | None = None,
+        self, rankings: Rankings, fold: int | Ints, strength: Floats | None = None
     ) -> Floats:
-        """Return the linear predictor (m, K), zero in the padding.
+        """Return the linear predictor (m, K), zero in the padding; computed once for the same folds.
 
-        x is the standardised context and strength (m, K) that of the items by themselves, where
-        they are known.
+        `strength` (m, K) is that of the items by themselves, where it is known.
         """
-        encoding = self.encoding
-        if x is None:
-            x = rankings.once(("context", encoding), lambda: encoding.context_of(rankings.x))
         folds = by_row(fold, self.folds, rankings.m)
-        if self.first is not None and strength is None:
-            strength = self.first.strength(rankings, folds, x)
-        out = np.zeros(rankings.item.shape)
+        return rankings.once(
+            ("predictor", self, digest(folds)), lambda: self._predicted(rankings, folds, strength)
+        )
+
+    def _predicted(self, rankings: Rankings, folds: Ints, strength: Floats | None) -> Floats:
+        encoding, out = self.encoding, np.zeros(rankings.item.shape)
         for rows, part in rankings.parts():
-            columns = encoding.columns(part, x, self.variant.extra)
-            if self.rivals is not None and strength is not None:
-                others = self.rivals.apply(self.competition(part, strength[rows]))
-                columns = np.concatenate([columns, others], axis=2)
-            at, crossed = encoding.crossed
-            coef = self.own[folds[rows]]
-            near = x[part.row]
-            coef[:, at : at + crossed] += np.einsum(
-                "mjc,mc->mj", self.product[folds[rows]], encoding.linear_context(near)
-            )
-            values = np.ascontiguousarray(np.einsum("mkp,mp->mk", columns, coef))
-            own = (folds[rows, None] * (encoding.items + 1) + encoding.numbers(part)).ravel()
-            row = np.repeat(np.arange(part.m), part.K)
-            add_items(self.table, own, row, encoding.slopes_of(near), values.reshape(-1))
-            out[rows] = np.where(part.item >= 0, values, 0.0)
+            pages = encoding.pages(part, self.variant.extra)
+            predict(pages, self.table, folds[rows], encoding.places(part.K), out[rows])
+        if self.first is None or self.rivals is None:
+            return out
+        if strength is None:
+            strength = self.first.strength(rankings, folds)
+        fits = RivalTable(self._rival_coefficients, self.rivals.mean, 1.0 / self.rivals.spread)
+        alike = self._alike(rankings) if len(self.rivals.mean) > 4 + self.curved else None
+        add_rivals(
+            strength, np.empty((0, 0)) if alike is None else alike, rankings.lengths, fits, folds,
+            page_weights(rankings.K), (1.0 - SETTINGS.missed, SETTINGS.rest_floor, FAR), self.curved, out,
+        )  # fmt: skip
         return out
+
+    def _alike(self, rankings: Rankings) -> Floats | None:
+        """Return how alike the features of each slot and of those above are (m, K); None without features."""
+        scaling, features = self.encoding.features, rankings.features
+        if scaling is None or features is None:
+            return None
+        return rankings.once(
+            ("alike", self.encoding),
+            lambda: alike_above(scaling.apply(features), rankings.item >= 0),
+        )
 
     def with_place(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return t_k + v_k, the effect of the place included (m, K); the padding has no meaning."""
@@ -262,18 +322,14 @@ class Predictor:
         parts = [rivalry(strength, rankings.lengths)]
         if self.curved:
             parts.append(rest_of_page(strength, rankings.lengths)[..., None])
-        scaling, features = self.encoding.features, rankings.features
-        if scaling is not None and features is not None:
-            alike = rankings.once(
-                ("alike", self.encoding),
-                lambda: alike_above(scaling.apply(features), rankings.item >= 0),
-            )
+        alike = self._alike(rankings)
+        if alike is not None:
             parts.append(alike[..., None])
         return np.concatenate(parts, axis=2)
 
-    def strength(self, rankings: Rankings, fold: int | Ints, x: Floats | None = None) -> Floats:
+    def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the strength of each slot's item by itself (m, K), a chance or a number; zero in the padding."""
-        values = self.alone(rankings, fold, x)
+        values = self.alone(rankings, fold)
         return np.where(rankings.item >= 0, sigmoid(values), 0.0) if self.curved else values
 
 
@@ -346,21 +402,25 @@ class ClickModel(PredictorModel):
         """Return P(click) (m, K) and the gains expected from each slot on (m, K + 1)."""
         refuse_longer(rankings, self.predictor.parameters.K)
         alone, (m, K) = self.predictor.alone, rankings.item.shape
-        # A model with competition reads the strengths that the model without it has computed. Both
-        # share them where they are asked about the same folds (the same array).
-        asked = fold if isinstance(fold, int) else id(fold)
-        attraction, _ = rankings.once(
-            ("strength", alone, asked), lambda: (alone.strength(rankings, fold), fold)
-        )
-        skip, q, ahead = np.zeros((m, K, 2)), np.zeros((m, K)), np.zeros((m, K + 1))
-        if alone is not self.predictor:
-            skip = skipped(attraction, rankings.lengths)
-            values = self.predictor(rankings, fold, strength=attraction)
-            attraction = np.where(rankings.item >= 0, sigmoid(values), 0.0)
+        # A model with competition reads the strengths that the model without it has computed.
         folds = by_row(fold, self.folds, m)
+        strength = rankings.once(
+            ("strength", alone, digest(folds)), lambda: alone.strength(rankings, folds)
+        )
+        attraction, skip = strength, np.zeros((m, K, 2))
+        q, ahead = np.zeros((m, K)), np.zeros((m, K + 1))
+        if alone is not self.predictor:
+            skip = skipped(strength, rankings.lengths)
+            values = self.predictor(rankings, folds, strength)
+            attraction = np.where(rankings.item >= 0, sigmoid(values), 0.0)
         shown = self.predictor.encoding.numbers(rankings), rankings.lengths, folds
         click_history(attraction, skip, self.seen, shown, gain, last, q, ahead)
         return q, ahead
+
+
+def digest(values: Ints) -> bytes:
+    """Return a key for the content of an array: what was computed for equal folds is kept once."""
+    return hashlib.blake2b(values.tobytes(), digest_size=16).digest()
 
 
 def refuse_longer(rankings: Rankings, K: int) -> None:
