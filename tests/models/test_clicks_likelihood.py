@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from counterrank.models.clicks import likelihood
+from counterrank.models.clicks import blocks, likelihood
+from counterrank.models.clicks.blocks import blocks_of
 from counterrank.models.clicks.competition import last_click
-from counterrank.models.clicks.fit import Climb, prepared, prior_of
+from counterrank.models.clicks.fit import prepared, prior_of
 from counterrank.models.clicks.likelihood import (
     ClickLikelihood,
     Family,
@@ -207,8 +208,14 @@ def test_numbers_have_the_slopes_of_finite_differences(family):
 
 @pytest.mark.parametrize("family", [Family.CLICKS, Family.NORMAL])
 @pytest.mark.parametrize("fixed", [False, True])
-def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family, fixed):
-    """Against the linear map applied to one parameter at a time."""
+@pytest.mark.parametrize(("pairs", "between"), [(144, 4_000_000), (0, 4_000_000), (0, 0)])
+def test_what_scales_steps_inverts_blocks_of_the_fisher_matrix(
+    family, fixed, pairs, between, monkeypatch
+):
+    """Against the Hessian times one parameter at a time."""
+    more = replace(blocks.SETTINGS, pairs=pairs, between=between)
+    monkeypatch.setattr(blocks, "SETTINGS", more)
+    monkeypatch.setattr(blocks, "_AT_ONCE", 50)
     rng = np.random.default_rng(4)
     n, d = 80, 2
     item = rng.permuted(np.tile(np.arange(ITEMS), (n, 1)), axis=1)[:, :K]
@@ -220,19 +227,21 @@ def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family, fixed)
     columns = encoding.columns(rows.rankings, rows.x, 0)
     slots = rows.slots(columns, rng.normal(size=columns.shape[:2]))
     assert len(slots.traits) == (ITEMS + 1 if fixed else 0)
-    climb = Climb(rows, prior_of(rows, encoding.widths(Variant(), 0)), 0.7)
-    size = len(climb.prior.mean)
-    theta = np.zeros(size)
-    common = climb.common(theta, slots)
-    climb.inverse = np.zeros((0, 0))
-    theta[common] = rng.normal(size=len(common)) * 0.3
-    climb.common(theta, slots)
+    precision = prior_of(rows, encoding.widths(Variant(), 0)).precision
+    size = len(precision)
+    theta = rng.normal(size=size) * 0.3
     rewards = rows.likelihood(slots, 0.7)
-    _, curvature = rewards.derivatives(*slots.linear(theta), exact=False)
-
-    def through(j):
-        return rewards.hessian(slots, curvature, np.eye(size)[j])
-
-    block = np.array([through(j)[common] for j in common])
-    block += np.diag(climb.prior.precision[common])
-    np.testing.assert_allclose(climb.inverse @ block, np.eye(len(common)), atol=1e-8)
+    linear = slots.linear(theta)
+    _, curvature = rewards.derivatives(*linear, exact=False)
+    fisher = np.array([rewards.hessian(slots, curvature, unit) for unit in np.eye(size)])
+    made = blocks_of(theta, slots, rewards, linear)
+    np.testing.assert_allclose(made.diagonal, np.diag(fisher), rtol=1e-9, atol=1e-12)
+    solved = np.r_[made.common, made.items]
+    assert len(made.common) >= 2 * K + 1 and len(made.items) == (between > 0) * (ITEMS + 1) * (
+        1 + d
+    )
+    residual = rng.normal(size=size)
+    matrix = fisher + np.diag(precision)
+    wanted = residual / np.diag(matrix)
+    wanted[solved] = np.linalg.solve(matrix[np.ix_(solved, solved)], residual[solved])
+    np.testing.assert_allclose(made.scaling(precision)(residual), wanted, rtol=1e-6, atol=1e-8)

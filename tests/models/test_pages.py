@@ -8,11 +8,11 @@ import pytest
 from counterrank.errors import EstimatorError
 from counterrank.models.clicks import likelihood
 from counterrank.models.clicks.amounts import NumberModel, fit_list_models
-from counterrank.models.clicks.fit import Climb, prepared, prior_of
+from counterrank.models.clicks.blocks import blocks_of
+from counterrank.models.clicks.fit import prepared, prior_of
 from counterrank.models.clicks.likelihood import (
     Family,
     MeanLikelihood,
-    Scaling,
     newton,
     page_weights,
 )
@@ -106,26 +106,23 @@ def test_the_block_that_scales_steps_is_that_of_the_fisher_matrix(family, monkey
     """Against the linear map applied to one parameter at a time; newton then ends where the slope of
     the penalised likelihood is zero.
     """
+    monkeypatch.setattr("counterrank.models.clicks.blocks._NUMBERS", 7)
     rows, rng = _rows(family)
     encoding = rows.encoding
     columns = encoding.columns(rows.rankings, rows.x, 0)
     slots = rows.slots(columns, np.zeros(columns.shape[:2]))
     prior = prior_of(rows, encoding.widths(Variant(), 0))
-    climb, size = Climb(rows, prior, 0.7), len(prior.mean)
-    theta = np.zeros(size)
-    common = climb.common(theta, slots)
-    climb.inverse = np.zeros((0, 0))
-    theta[common] = rng.normal(size=len(common)) * 0.2
-    climb.common(theta, slots)
-    rewards = rows.likelihood(slots, 0.7)
+    size = len(prior.mean)
+    theta, rewards = rng.normal(size=size) * 0.2, rows.likelihood(slots, 0.7)
     np.testing.assert_allclose(rewards.weight, _rewards(slots.y, family, 0.7, slots.row).weight)
+    made = blocks_of(theta, slots, rewards, slots.linear(theta))
+    assert not len(made.items)
 
-    h = [sum(slots.linear(np.eye(size)[j])) for j in common]
+    h = [sum(slots.linear(np.eye(size)[j])) for j in made.common]
     matrix = _matrix(*slots.linear(theta), rewards)
-    block = np.array(h) @ matrix @ np.array(h).T + np.diag(prior.precision[common])
-    np.testing.assert_allclose(climb.inverse @ block, np.eye(len(common)), atol=1e-7)
+    np.testing.assert_allclose(made.block, np.array(h) @ matrix @ np.array(h).T, atol=1e-7)
 
-    scaling = Scaling(1.0 + prior.precision, common[:0], np.zeros((0, 0)))
+    scaling, theta = made.scaling(prior.precision), np.zeros(size)
     more = replace(likelihood.SETTINGS, steps=60, inner=500)
     monkeypatch.setattr(likelihood, "SETTINGS", more)
     newton(

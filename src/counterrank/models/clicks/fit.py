@@ -1,13 +1,15 @@
 """Fits of the click models: penalised likelihood, prior spreads by empirical Bayes, warm starts for folds."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import logit
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.data.encoding import Scaling as ColumnScaling
+from counterrank.data.source import default_threads, map_in_order
 from counterrank.errors import EstimatorError
+from counterrank.models.clicks.blocks import Blocks, blocks_of
 from counterrank.models.clicks.competition import last_click, reading, skipped
 from counterrank.models.clicks.likelihood import (
     ClickLikelihood,
@@ -313,7 +315,7 @@ def _fitted(rows: ClickRows, variant: Variant, made: dict[Variant, Predictor]) -
         # rows are enough for most of the way. Spreads that all rows have set are not updated on them.
         more = int(before is None)
         steps.append(climb(theta[-1], whole.take(whole.row % apart == 0), more, near=near))
-        climb = replace(climb, diagonal=np.zeros(0), inverse=np.zeros((0, 0)))
+        climb = replace(climb, blocks=None, scaling=None)
         rounds, near = rounds - more, True
         if before is not None:
             # Some rows estimate what many slots share. Of single items they know less than the start.
@@ -323,8 +325,13 @@ def _fitted(rows: ClickRows, variant: Variant, made: dict[Variant, Predictor]) -
     steps.append(climb(theta[-1], whole, rounds, near=near))
     # New columns change a fold's parameters about as they change those of all rows.
     theta[:-1] += theta[-1] - start
-    for f in range(rows.folds):
-        steps.append(climb(theta[f], whole.take(rows.fold[whole.row] != f), 0, near=True))
+
+    def fit_fold(f: int) -> int:
+        return climb(theta[f], whole.take(rows.fold[whole.row] != f), 0, near=True)
+
+    # Folds read what all rows have set and write parameters of their own, so that threads change nothing.
+    threads = default_threads() if len(whole.y) > SETTINGS.slots_alone else 1
+    steps.extend(map_in_order(range(rows.folds), fit_fold, threads=threads))
     details: Json = {
         "folds": rows.folds,
         "rows": rows.rankings.m,
@@ -362,65 +369,31 @@ class Climb:
     rows: ClickRows
     prior: GroupPrior
     dispersion: float = 1.0
-    #: The Fisher diagonal of all rows (P,). It only scales steps, so folds share it.
-    diagonal: Floats = field(default_factory=lambda: np.zeros(0))
-    #: The inverse of the Hessian's block of the parameters common to many slots.
-    inverse: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    #: Blocks of the Fisher matrix of all rows, and their rough inverse. They only scale steps, so folds
+    #: share them.
+    blocks: Blocks | None = None
+    scaling: Scaling | None = None
 
     def __call__(self, theta: Floats, slots: Slots, rounds: int, *, near: bool) -> int:
         """Move theta in place, with `rounds` updates of the spreads; return the Newton steps taken."""
-        # More parameters may leave more nats in all.
-        enough, taken = SETTINGS.enough * (1 + len(theta) / 500), 0
+        enough, taken = SETTINGS.enough, 0
         for more in range(rounds, -1, -1):
             rewards = self.rows.likelihood(slots, self.dispersion)
-            if more or not len(self.diagonal):
-                _, curvature = rewards.derivatives(*slots.linear(theta), exact=False)
-                squares = {
-                    name: getattr(slots, name) ** 2
-                    for name in ("read", "x", "columns", "context", "traits")
-                }
-                self.diagonal = replace(slots, **squares).adjoint(*rewards.diagonal(curvature))
             precision = self.prior.precision
-            common = self.common(theta, slots) if near else np.empty(0, dtype=np.int64)
-            scaling = Scaling(self.diagonal + precision, common, self.inverse[: len(common)])
+            if more or self.blocks is None:
+                self.blocks = blocks_of(theta, slots, rewards, slots.linear(theta))
+                self.scaling = None
+            if self.scaling is None:
+                self.scaling = self.blocks.scaling(precision)
             # While spreads still move, a rough maximum is enough.
             taken += newton(
-                theta, slots, rewards, self.prior.mean, precision, scaling,
-                enough=4 * enough if more else enough, near=near,
+                theta, slots, rewards, self.prior.mean, precision, self.scaling,
+                enough=SETTINGS.rough if more else enough, near=near,
             )  # fmt: skip
             near = True
             if more:
-                self.prior.update(theta, self.diagonal)
+                self.prior.update(theta, self.blocks.diagonal)
+                self.scaling = None
                 if self.rows.free and len(slots.y) and isinstance(rewards, MeanLikelihood):
                     self.dispersion = rewards.pearson(*slots.linear(theta))
         return taken
-
-    def common(self, theta: Floats, slots: Slots) -> Ints:
-        """Return the parameters that many slots share; make the inverse of their block of the Hessian.
-
-        They are those of positions, distances, constant, context and columns.
-        """
-        K, end = slots.K, slots.at + slots.crossed
-        start = Parameters(theta[None], K, slots.items, slots.x.shape[1] - 1).parts
-        common: Ints = np.r_[: start.cell, start.constant : start.item]
-        if len(self.inverse):
-            return common
-        # The block only scales steps: some of the slots are enough.
-        some = slots.take(slots.row % (1 + len(slots.y) // SETTINGS.block_slots) == 0)
-        k, before, z = some.k, some.cell % (K + 1) - 1, some.columns.T
-        if len(some.traits):
-            z = np.concatenate([z[: slots.at], some.traits[some.own].T, z[slots.at :]])
-        clicked, context = before >= 0, some.context[some.row].T
-        seen = np.concatenate([
-            k == np.arange(K)[:, None], clicked[None], some.read[None],
-            clicked & (k - before == np.arange(1, K)[:, None]),
-        ])  # fmt: skip
-        products = [z[j] * context for j in range(slots.at, end)]
-        shown = np.concatenate([some.x[some.row].T, z[:end], *products, z[end:]])
-        u, v = theta[: start.cell] @ seen, theta[start.constant : start.item] @ shown
-        rewards = self.rows.likelihood(some, self.dispersion)
-        _, curvature = rewards.derivatives(u, v, exact=False)
-        block = rewards.block(curvature, seen, shown) * (len(slots.y) / max(len(some.y), 1))
-        block[np.diag_indices(len(block))] += self.prior.precision[common]
-        self.inverse = np.asarray(np.linalg.inv(block), dtype=np.float64)
-        return common

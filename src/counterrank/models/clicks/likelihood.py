@@ -7,9 +7,8 @@ page, with weights w that fall with the place.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from counterrank.models.clicks.kernels.slots import (
     map_slots,
     sum_slots,
 )
-from counterrank.models.clicks.parameters import Parameters, split
+from counterrank.models.clicks.parameters import Parameters, Parts, split
 from counterrank.models.clicks.settings import SETTINGS
 
 #: Steps that promise more nats use the Fisher matrix, which is never indefinite. Later steps use the
@@ -121,6 +120,32 @@ class Slots:
         at = np.flatnonzero(kept)
         names = ("cell", "last", "own", "row", "y", "read", "columns")
         return replace(self, **{name: getattr(self, name).take(at, axis=0) for name in names})
+
+    def squared(self) -> "Slots":
+        """Return the slots with squares: the transpose of their map sums a diagonal."""
+        names = ("read", "x", "columns", "context", "traits")
+        return replace(self, **{name: getattr(self, name) ** 2 for name in names})
+
+    @property
+    def parts(self) -> Parts:
+        """Where each part of the parameters begins."""
+        shape = Parameters.count(self.K, self.items, self.x.shape[1] - 1, self._columns)
+        return Parameters(np.empty((1, shape)), self.K, self.items, self.x.shape[1] - 1).parts
+
+    @property
+    def _columns(self) -> int:
+        """Number of coefficients of columns and products."""
+        products = int(self.crossed * self.context.shape[1])
+        traits = self.crossed if len(self.traits) else 0
+        return int(self.columns.shape[1]) + products + traits
+
+    @property
+    def item_parameters(self) -> Ints:
+        """Return the parameters of items, item by item: the intercept, then the slopes."""
+        start, each, d = self.parts, self.items + 1, self.x.shape[1] - 1
+        slopes = start.slope + np.arange(each * d).reshape(each, d)
+        own = start.item + np.arange(each)[:, None]
+        return np.concatenate([own, slopes], axis=1).ravel()
 
     @property
     def table(self) -> SlotTable:
@@ -222,12 +247,6 @@ class ClickLikelihood:
         """Return uu and vv; uv is left out."""
         return curvature[0], curvature[2]
 
-    def block(self, curvature: Curvature, seen: Floats, shown: Floats) -> Floats:
-        """Return the Fisher block."""
-        huu, huv, hvv = curvature
-        cross = (seen * huv) @ shown.T
-        return np.block([[(seen * huu) @ seen.T, cross], [cross.T, (shown * hvv) @ shown.T]])
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanLikelihood:
@@ -287,32 +306,38 @@ class MeanLikelihood:
         out = self._spread(curvature[0]) * self.weight
         return out, out
 
-    def block(self, curvature: Curvature, seen: Floats, shown: Floats) -> Floats:
-        """Return the Fisher block."""
-        columns = self._sum(np.concatenate([seen, shown]))
-        return np.asarray((columns * curvature[0]) @ columns.T / self.dispersion)
-
     def pearson(self, u: Floats, v: Floats) -> float:
         """Return Pearson's dispersion: the mean squared residual relative to the family's variance."""
         _, slope, bend = self.terms(self._sum(u + v), exact=False)
         return max(float((slope**2 / np.maximum(bend, 1e-9)).mean()), 1e-6)
 
 
-class Scaling(NamedTuple):
-    """A rough inverse of the Hessian, which scales steps.
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """A rough inverse of the Hessian: exact for common parameters and items together, a diagonal elsewhere.
 
-    One over the `diagonal` (P,), and for the parameters `common` to many slots the `inverse` of their
-    block; both of these may be empty.
+    `inverse` (c, c) is that of the common parameters' block after items were eliminated, `by_item` of
+    the items' blocks, and `reach` ((I + 1) w, c) how far common parameters move the items' numbers.
     """
 
     diagonal: Floats
     common: Ints
     inverse: Floats
+    items: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    by_item: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))
+    reach: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     def __call__(self, residual: Floats) -> Floats:
         """Return the rough inverse times the residual (P,)."""
         out: Floats = residual / self.diagonal
-        out[self.common] = self.inverse @ residual[self.common]
+        common, each = residual[self.common], residual[self.items]
+        if len(self.items):
+            common = common - self.reach.T @ each
+        shared = self.inverse @ common
+        out[self.common] = shared
+        if len(self.items):
+            alone = np.einsum("iab,ib->ia", self.by_item, each.reshape(self.by_item.shape[:2]))
+            out[self.items] = alone.ravel() - self.reach @ shared
         return out
 
 
@@ -330,8 +355,7 @@ def newton(
 ) -> int:
     """Move theta (P,) to the maximum of log likelihood - precision (theta - mean)^2 / 2.
 
-    Each step solves (H + precision) step = slope by conjugate gradients. The block of common parameters
-    in `scaling` moves what a diagonal takes many products for: examination against attraction. A step is
+    Each step solves (H + precision) step = slope by conjugate gradients, scaled by `scaling`. A step is
     halved until the objective rises. The first step that promises less than `enough` nats is the last.
     `near` says that the start is close to the maximum. Returns the number of steps.
     """

@@ -53,19 +53,28 @@ class ClickSettings:
     rounds: int = 3
     #: Rankings that a fit reads. More hardly move a few hundred parameters.
     rows: int = 50_000
-    #: The last Newton step promises less than this (nats, and as many per 500 parameters). It leaves
-    #: about its square, where a parameter's noise is half a nat (folds against tight fits, WHY.md).
-    enough: float = 0.2
+    #: The last Newton step promises less than this (nats). What it leaves moves the mean prediction of a
+    #: fold by a fiftieth of its standard error, and shares in their third digit.
+    enough: float = 1e-2
+    #: The same while spreads still move.
+    rough: float = 0.1
     #: Newton steps at most. `enough` ends fits long before.
-    steps: int = 25
+    steps: int = 40
     #: Products with the Fisher matrix in a Newton step: a rough direction is enough.
     inner: int = 20
     #: Slots on which the fit of a longer log starts. That saves a fifth of its cost, and estimates
     #: stay within .03 standard errors of fits to a hundredth of `enough` (five simulated worlds of
     #: 12,000 to 40,000 rankings).
     start_slots: int = 32_768
-    #: Slots that the block of common parameters is made of. It scales steps and need not be exact.
+    #: Squared length of a ranking up to which pairs of positions are common parameters.
+    pairs: int = 144
+    #: Numbers up to which common parameters and items are solved for together.
+    between: int = 4_000_000
+    #: Slots that the block of common parameters is made of elsewhere. It need not be exact.
     block_slots: int = 8_192
+
+    #: Slots up to which folds are fitted one after the other: threads would cost more than they save.
+    slots_alone: int = 10_000
 
     # Which columns a model has.
     #: Items x context columns up to which each item has slopes of its own.
