@@ -93,7 +93,7 @@ def requests(setting: Setting, n: int, rng: np.random.Generator) -> dict[str, An
     world, made = setting.world, parameters(setting.world)
     context = rng.standard_normal((n, made.old.coef.shape[1]))
     ids = clicks.subsets(rng.random((n, world.C)), world.items)
-    old, new = (s.of(context, ids) for s in (made.old, made.new))
+    old, new = (s.on_items(context, ids) for s in (made.old, made.new))
     new = old + setting.far * (new - old)
     if setting.no_lift:
         swap = rng.random((n, 1)) < 0.5
@@ -110,7 +110,7 @@ def users(setting: Setting, asked: dict[str, Any], choice: Ints) -> tuple[Any, .
     """Return what the click kernels ask of users and pages."""
     made = parameters(setting.world)
     shown = np.take_along_axis(asked["ids"], choice, axis=1)
-    appeal = made.appeal.of(asked["context"], shown)
+    appeal = made.appeal.on_items(asked["context"], shown)
     return (
         asked["kind"],
         appeal,
@@ -192,7 +192,7 @@ def simulated(setting: Setting, n: int, seed: int) -> cr.RankingLog:
 def again(setting: Setting, asked: dict[str, Any], context: Floats) -> dict[str, Any]:
     """Return the requests with another context, scored anew."""
     made = parameters(setting.world)
-    old, new = (s.of(context, asked["ids"]) for s in (made.old, made.new))
+    old, new = (s.on_items(context, asked["ids"]) for s in (made.old, made.new))
     new = old + setting.far * (new - old)
     if setting.no_lift:
         swap = np.random.default_rng(len(context)).random((len(context), 1)) < 0.5

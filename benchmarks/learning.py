@@ -88,9 +88,9 @@ def page_value(world: World, context: np.ndarray, items: np.ndarray) -> np.ndarr
 def relevance(world: World, context: np.ndarray, items: np.ndarray) -> np.ndarray:
     """Return the log odds of items (n, C) where they are looked at."""
     made = parameters(world)
-    found = made.appeal.of(context, items)
+    found = made.appeal.on_items(context, items)
     if world.bend:
-        bent = made.bend.of(context, items)
+        bent = made.bend.on_items(context, items)
         found += 0.8 * np.sin(2.5 * bent) + 0.8 * (np.abs(bent) - np.sqrt(2 / np.pi))
     return found
 

@@ -81,7 +81,7 @@ def requests(setting: Setting, n: int, rng: np.random.Generator) -> dict[str, An
     world, made = setting.world, parameters(setting.world)
     context = rng.standard_normal((n, made.old.coef.shape[1]))
     ids = clicks.subsets(rng.random((n, world.C)), world.items)
-    old, appeal = (s.of(context, ids) for s in (made.old, made.appeal))
+    old, appeal = (s.on_items(context, ids) for s in (made.old, made.appeal))
     dear = np.log(made.price)[ids]
     standard = [(one - one.mean()) / one.std() for one in (appeal, dear)]
     new = old + setting.clicks * standard[0] + setting.price * standard[1]
@@ -98,7 +98,7 @@ def served(
         parse_policy("plackett-luce").dense(asked[side], setting.K).sample(setting.K, rng)[:, 0]
     )
     shown = np.take_along_axis(asked["ids"], choice, axis=1)
-    appeal = made.appeal.of(asked["context"], shown)
+    appeal = made.appeal.on_items(asked["context"], shown)
     users = (
         asked["kind"], appeal, made.hold[shown], made.group[shown], made.curve, made.gaps, made.pull,
         made.go,

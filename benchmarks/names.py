@@ -49,14 +49,19 @@ def vague_names(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, name
 
 
-def public_names() -> dict[str, str]:
-    """Return the module or package of every public name of `counterrank`."""
-    homes = {}
-    for line in (SOURCE / "__init__.pyi").read_text(encoding="utf-8").splitlines():
-        match line.split():
-            case ["from", module, "import", name, "as", _]:
-                homes[name] = module
-    return homes
+def public_names() -> set[tuple[str, str]]:
+    """Return package and name of everything that a stub `__init__.pyi` exports.
+
+    >>> ("policies", "PlackettLuce") in public_names()
+    True
+    """
+    exported = set()
+    for stub in SOURCE.rglob("__init__.pyi"):
+        for line in stub.read_text(encoding="utf-8").splitlines():
+            match line.split():
+                case ["from", module, "import", name, "as", _]:
+                    exported.add((module.split(".")[1], name))
+    return exported
 
 
 def missing_sections(node: ast.AST) -> list[str]:
@@ -89,15 +94,12 @@ def incomplete_docstrings(packages: list[str]) -> Iterator[str]:
     """Yield a message for every public name of these packages whose docstring lacks a section."""
     public = public_names()
     for package in packages:
-        home = SOURCE / package.replace(".", "/")
-        files = sorted(home.rglob("*.py")) if home.is_dir() else [home.with_suffix(".py")]
-        for path in files:
+        for path in sorted((SOURCE / package).rglob("*.py")):
             for node in ast.parse(path.read_text(encoding="utf-8")).body:
                 name = getattr(node, "name", "")
-                if public.get(name, "").startswith(f"counterrank.{package}"):
-                    missing = missing_sections(node)
-                    if missing:
-                        yield f"{path.relative_to(ROOT)}: {name} has no {', '.join(missing)}"
+                missing = missing_sections(node) if (package, name) in public else []
+                if missing:
+                    yield f"{path.relative_to(ROOT)}: {name} has no {', '.join(missing)}"
 
 
 def main() -> int:

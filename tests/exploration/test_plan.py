@@ -283,7 +283,7 @@ def test_logs_that_no_plan_can_be_made_of_are_refused():
     with pytest.raises(LogError, match="twice"):
         cr.plan(softmax)
     numbers = replace(log, targets={"new": cr.Propensity("prefix", np.full((50, PLACES), 0.5))})
-    with pytest.raises(LogError, match="numbers"):
+    with pytest.raises(LogError, match="given by propensities"):
         cr.plan(numbers, ["new"])
 
 

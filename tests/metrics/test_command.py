@@ -50,7 +50,7 @@ def test_ship_is_required_and_the_result_is_written_all_the_same(
     ("more", "said"),
     [
         (["--reward=x=clik"], "no column 'clik'"),
-        (["--reward=x=best(click)"], "no function of rewards"),
+        (["--reward=x=best(click)"], "not a function of rewards"),
         (["--reward=clicks=revenue"], "'clicks' twice"),
         (["--reward=x="], "write NAME=COLUMN"),
         (["--guardrail=clicks > 0"], "not understood"),

@@ -233,7 +233,7 @@ def test_a_guardrail_of_one_group_is_that_of_the_group(log):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"guardrails": "clicks where device = 'no such' >= -0.1"}, "no group of this log"),
+        ({"guardrails": "clicks where device = 'no such' >= -0.1"}, "the log has no group"),
         ({"rewards": {"x": "clik"}}, "no reward 'clik'.*did you mean 'clicks'"),
         ({"rewards": {"x": "any(clik)"}}, "no reward 'clik'"),
         ({"primary": "nothing"}, "primary metric names 'nothing'"),

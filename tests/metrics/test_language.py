@@ -100,7 +100,7 @@ def test_a_guardrail_may_be_about_one_group(text, only):
     found = parse_guardrail(text)
     assert (found.metric, found.by, found.only, found.text) == ("a", "b", only, text)
     assert found.among(["x", only]) == [only]
-    with pytest.raises(ConfigError, match="is about no group of this log.*'b' has x"):
+    with pytest.raises(ConfigError, match="the log has no group for the guardrail.*'b' has x"):
         found.among(["x"])
 
 
@@ -213,7 +213,7 @@ def test_unknown_rewards_missing_positions_and_constants_are_one_error(log):
     flat = cr.RankingLog(
         action=log.action, reward={"a": np.ones(log.n)}, propensity=half, targets={"new": half}
     )
-    with pytest.raises(LogError, match="does not vary"):
+    with pytest.raises(LogError, match="in every ranking"):
         cr.evaluate(flat, ["new"])
 
 

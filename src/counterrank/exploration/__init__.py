@@ -1,4 +1,4 @@
-"""What to randomise: which exploration lets next rankers be evaluated, and what it costs."""
+"""Planning of exploration: what to randomise to evaluate the next rankers, and what it costs."""
 
 from counterrank.exploration.planner import plan
 from counterrank.exploration.result import Cost, DetectableLift, ExplorationOption, ExplorationPlan

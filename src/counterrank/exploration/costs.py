@@ -1,10 +1,10 @@
-"""What exploration loses against production, with an interval.
+"""The loss of exploration against production, with an interval.
 
-Where the log was drawn at random, the loss of a policy is minus its lift as `auto` estimates it, bias
-allowance and all. Where it was not, or the policy shows what the log hardly ever did, the loss is what
-the models expect, and the interval allows for their being wholly wrong about it: it reaches from none
-to twice the expected change. Losses of mixtures are sums, exactly; their intervals add up as if all
-errors went the same way.
+For a randomised log, the loss of a policy is minus its lift as estimated by `auto`, including the
+allowance for bias. For a deterministic log, or if the policy shows what the log hardly ever does, the
+loss is predicted by the reward models, and the interval reaches from no change to twice the predicted
+one. The loss of a mixture is the sum of its components' losses; the ends of intervals add up, as if
+all errors had the same sign.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME = "exploration"
 
 @dataclass(eq=False)
 class Costs:
-    """Losses of policies by today's scores, relative to what production earns."""
+    """Losses of policies over today's scores, relative to the mean reward of production."""
 
     log: RankingLog
     logger: Scored
@@ -44,7 +44,7 @@ class Costs:
         self.today = self._expected(self.logger.spec)
 
     def loss(self, spec: PolicySpec) -> float:
-        """Return the relative loss by the models alone; the same random numbers for every policy."""
+        """Return the relative loss predicted by the models, with common random numbers for all policies."""
         if spec.parts:
             return sum(share * self.loss(component) for share, component in spec.parts)
         if spec == self.logger.spec:
@@ -52,7 +52,7 @@ class Costs:
         return float((self.today - self._expected(spec)).mean()) / self.value
 
     def cost(self, spec: PolicySpec) -> Cost:
-        """Return the loss with its interval, and whether it rests on models."""
+        """Return the loss with its interval, from the log if possible and otherwise from the models."""
         if spec.parts:
             component_costs = [(share, self.cost(component)) for share, component in spec.parts]
             value, low, high = (
@@ -89,7 +89,7 @@ class Costs:
         today, pages = self._pages(self.logger.spec), self._pages(spec)
 
         def lost(fold: int | None = None) -> Floats:
-            """Return what each model expects to be lost at each request and place (M, n, K)."""
+            """Return the loss predicted by each model for each request and position (M, n, K)."""
             old, new = (self.models.by_model(shown, fold).mean(axis=2) for shown in (today, pages))
             gap: Floats = old - new
             return gap
@@ -98,7 +98,7 @@ class Costs:
         by_model = (gap @ alpha).mean(axis=1)
         value = float(average.shares @ by_model)
         change = float(np.abs(alpha) @ np.abs(average.shares @ gap.mean(axis=1)))
-        # The fits without a fold each, as in the jackknife of `auto`.
+        # The leave-one-fold-out fits, as in the jackknife of `auto`.
         fits = np.array(
             [average.shares @ (lost(f) @ alpha).mean(axis=1) for f in range(average.folds)]
         )
@@ -109,7 +109,7 @@ class Costs:
         return Cost(share, share - half, share + half, "models")
 
     def _expected(self, spec: PolicySpec) -> Floats:
-        """Return the models' reward of a policy's pages by request (n,)."""
+        """Return the predicted reward of a policy for each request (n,)."""
         q = self.models.mean(self._pages(spec)).mean(axis=1)
         expected: Floats = q @ self.log.position_weights
         return expected

@@ -1,20 +1,19 @@
-"""What could be randomised: kinds of exploration, each tuned to costs around the budget.
+"""Options of exploration: kinds of policies, each tuned to costs around the budget.
 
-Every kind has one knob: a temperature, a share of the traffic, a probability. Its cost by the models is
-drawn as a curve over the knob, and the knob is read off where the curve meets a wanted cost, so that
-kinds are compared at equal loss.
+Every kind has one parameter: a temperature, a share of the traffic or a probability. Its predicted cost
+is computed on a grid, and the parameter with a given cost is found by interpolation, so that kinds are
+compared at equal loss.
 
-The optimum is the mixture of policies that makes the errors of lifts least at a budget. Let the logger
-serve policy c to the share m_c of the traffic. A page (or an item at a place) s that
-targets need, with weight v_s, has probability p_s = sum_c m_c P_c(s), and contributes v_s / p_s to the
-variance of the lifts: E_logger[w^2 r^2] = sum_s pi(s)^2 E[r^2] / p_s. The sum is convex in m, and the
-loss sum_c m_c loss_c is linear: one minimum, whatever the number of policies.
+The optimum is the mixture of policies with the smallest errors of lifts at a budget. Let the logger
+serve policy c to the share m_c of the traffic. A page (or an item at a position) s with weight v_s has
+probability p_s = sum_c m_c P_c(s) and contributes v_s / p_s to the variance of the lifts:
+E_logger[w^2 r^2] = sum_s pi(s)^2 E[r^2] / p_s. The sum is convex in m and the loss sum_c m_c loss_c is
+linear, so there is one minimum for any number of policies.
 
-It is found by sequential quadratic programming (SciPy's SLSQP). Where the policies are single items,
-P_c(s) = 1 for s = c, the shares are those of the closed form for K = 1: m_c = sqrt(v_c / (eta loss_c +
-mu)), without a budget the square root of the targets' mean squared contribution. The idea to choose the
-logger for the lift's variance is that of Oosterhuis & de Rijke (ICTIR 2020), who follow gradients of a
-Plackett-Luce model.
+The minimum is found by sequential quadratic programming (SciPy's SLSQP). If the policies are single
+items, P_c(s) = 1 for s = c, it is the closed form for K = 1: m_c = sqrt(v_c / (eta loss_c + mu)). Choosing
+the logger for the variance of the lift was proposed by Oosterhuis & de Rijke (ICTIR 2020), who follow
+gradients of a Plackett-Luce model.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from counterrank.arrays import Floats
 from counterrank.exploration import settings
 from counterrank.policies import PolicySpec, mixture_of, parse_policy
 
-#: Returns the loss of a policy by the models, relative to what production earns.
+#: A function that returns the predicted loss of a policy, relative to the reward of production.
 Loss = Callable[[PolicySpec], float]
 
 
-#: A kind of exploration and the policy that does it.
+#: The name of a kind of exploration, and a policy of this kind.
 Tried = tuple[str, PolicySpec]
 
 
 def fold_of(length: int) -> int:
-    """Return the number of places above the fold, at least 1 and less than the page.
+    """Return the number of positions above the fold: at least 1, less than the page.
 
     >>> [fold_of(length) for length in (2, 3, 5, 10)]
     [1, 1, 2, 3]
@@ -48,16 +47,16 @@ def fold_of(length: int) -> int:
 def options(
     today: PolicySpec, length: int, widest: int, heat: Floats, budget: float, loss: Loss
 ) -> Iterator[Tried]:
-    """Yield what is tried: today's policy, then each kind at several costs.
+    """Yield today's policy, then policies of each kind at several costs.
 
-    `widest` is the largest number of candidates of a request, `heat` the temperatures to try.
+    `widest` is the largest number of candidates of a request, `heat` the grid of temperatures.
     """
     yield "as today", today
     levels = [budget * level for level in settings.LEVELS]
     shares = np.geomspace(1e-4, 1.0, settings.POINTS)
     top, fold = min(3, length, widest), fold_of(length)
     swaps = widest >= length
-    # Without a grid, a share of the traffic is the knob.
+    # For kinds without a grid the parameter is a share of the traffic.
     kinds: list[tuple[str, str, Floats | None, bool]] = [
         ("Plackett-Luce", "plackett-luce:temperature={:.6g}", heat, True),
         ("a share shuffled", "shuffle", None, True),
@@ -83,9 +82,9 @@ def options(
 
 
 def temperatures(today: PolicySpec, spread: float, coldest: float) -> Floats:
-    """Return temperatures from hardly any noise, or today's, to hardly any order.
+    """Return a grid of temperatures from nearly deterministic (or today's) to nearly uniform.
 
-    `spread` is that of scores on a page; below `coldest` probabilities are no numbers.
+    `spread` is the spread of scores on a page; below `coldest` probabilities underflow.
     """
     low = max(_today(today), settings.COLDEST * spread, coldest)
     return np.geomspace(low, max(settings.HOTTEST * spread, 2 * low), settings.POINTS)
@@ -96,10 +95,10 @@ def _today(spec: PolicySpec) -> float:
 
 
 def parts(today: PolicySpec, length: int, spread: float, coldest: float) -> list[PolicySpec]:
-    """Return the policies that an optimum may mix.
+    """Return the candidates for components of the optimum.
 
-    Today's; lists drawn at several temperatures, over the whole page or below the fold; shuffled
-    ones.
+    These are today's policy, Plackett-Luce policies of several temperatures over the whole page and
+    below the fold, and the uniform shuffle.
     """
     low = max(2 * _today(today), 0.03 * spread, coldest)
     heat = np.geomspace(low, max(3 * spread, 4 * low), 8)
@@ -111,7 +110,7 @@ def parts(today: PolicySpec, length: int, spread: float, coldest: float) -> list
 
 
 def knob(text: str, grid: Floats, levels: list[float], loss: Loss) -> Iterator[PolicySpec]:
-    """Yield the policy at each level of loss that the knob reaches; `text` is its spec, {} the knob.
+    """Yield the policy with each level of loss that the grid reaches; `text` is its spec, {} the parameter.
 
     >>> [spec.text for spec in knob("epsilon:epsilon={:.2g}", np.geomspace(0.01, 1.0, 5), [0.05],
     ...     lambda spec: spec.options["epsilon"] / 2)]
@@ -134,23 +133,21 @@ def knob(text: str, grid: Floats, levels: list[float], loss: Loss) -> Iterator[P
         yield make(_solve(knots, losses, level))
 
 
-#: Points that are added to a curve where it meets a level.
+#: Number of points added to a curve to refine the interpolation.
 REFINED = 2
 
 
 def _solve(knots: Floats, losses: Floats, level: float) -> float:
-    """Return the knob at which a loss is met.
+    """Return the parameter at which a loss is reached, by interpolation of logarithms.
 
-    Logarithms are joined by straight lines: over short stretches a loss is a power of the knob.
+    A loss is locally close to a power of the parameter.
     """
     floor = np.log(np.maximum(losses, 1e-3 * level))
     return math.exp(float(np.interp(math.log(level), floor, np.log(knots))))
 
 
 def round_shares(shares: Sequence[float], specs: Sequence[PolicySpec]) -> PolicySpec:
-    """Return the mixture with four decimals per share, so that it can be read and typed.
-
-    What rounding leaves goes to the largest share.
+    """Return the mixture with shares rounded to four decimals; the largest share takes the remainder.
 
     >>> round_shares([0.33333, 0.66667], [parse_policy("top"), parse_policy("shuffle")]).text
     '0.3333*top+0.6667*shuffle'
@@ -164,7 +161,7 @@ def round_shares(shares: Sequence[float], specs: Sequence[PolicySpec]) -> Policy
 def _shares(
     today: PolicySpec, spec: PolicySpec, levels: list[float], loss: Loss
 ) -> Iterator[PolicySpec]:
-    """Yield today's policy mixed with another one: what it loses grows with the share, exactly."""
+    """Yield mixtures of today's policy and another one, whose loss is linear in the share."""
     full_loss = loss(spec)
     for level in levels:
         share = level / full_loss if full_loss > 0 else math.inf
@@ -174,17 +171,17 @@ def _shares(
         yield spec
 
 
-#: A part of the optimum that takes less than this off the variance is not worth serving.
+#: A component of the optimum is dropped if that increases the variance by less than this share.
 TRIFLE = 1e-3
-#: Shares are at least this large while they are looked for: no page is then out of reach.
+#: Lower limit of shares in the optimisation, so that every page keeps a positive probability.
 LEAST = 1e-9
 
 
 def shares_at_budget(probs: Floats, weight: Floats, loss: Floats, budget: float) -> Floats:
-    """Return the shares (C,) that make sum_s weight_s / p_s least at a loss of at most `budget`.
+    """Return the shares (C,) that minimise sum_s weight_s / p_s at a loss of at most `budget`.
 
-    `probs` (C, S) are P_c(s), `weight` (S,) is v, `loss` (C,) that of each policy. Where no shares are
-    so cheap, those of least loss.
+    `probs` (C, S) are P_c(s), `weight` (S,) is v, `loss` (C,) is the loss of each policy. If the budget
+    cannot be met, the cheapest policy gets all traffic.
 
     >>> shares_at_budget(np.eye(2), np.array([4.0, 1.0]), np.zeros(2), 1.0).round(4).tolist()
     [0.6667, 0.3333]
@@ -194,7 +191,7 @@ def shares_at_budget(probs: Floats, weight: Floats, loss: Floats, budget: float)
     used = weight > 0
     probs, weight = probs[:, used], weight[used]
     cheapest: Floats = np.eye(len(loss))[int(loss.argmin())]
-    # The solver may be off by a rounding error; a budget is kept.
+    # A margin for rounding errors of the solver, so that the budget is kept.
     limit = budget - 1e-6 * abs(budget)
     if loss.min() >= limit:
         return cheapest
@@ -202,7 +199,7 @@ def shares_at_budget(probs: Floats, weight: Floats, loss: Floats, budget: float)
     def variance(shares: Floats) -> tuple[float, Floats]:
         p = np.maximum(shares @ probs, 1e-300)
         total = float((weight / p).sum())
-        # Its logarithm: variances of pages are of any size.
+        # The logarithm, because the scale of the variance is arbitrary.
         return float(np.log(total)), -(probs @ (weight / p**2)) / total
 
     start = np.full(len(loss), 1.0 / len(loss))
@@ -229,10 +226,10 @@ def shares_at_budget(probs: Floats, weight: Floats, loss: Floats, budget: float)
 def drop_small_shares(
     probs: Floats, weight: Floats, loss: Floats, shares: Floats, budget: float
 ) -> Floats:
-    """Return the shares without parts that hardly matter.
+    """Return the shares without components that hardly reduce the variance.
 
-    A part is given to another where that adds less than a thousandth to the variance and stays within
-    the budget.
+    The share of a component is moved to another one if that adds less than a thousandth to the
+    variance and stays within the budget.
     """
 
     def variance(candidate: Floats) -> float:
@@ -245,7 +242,7 @@ def drop_small_shares(
     limit = max(budget, float(best @ loss)) * (1 + TRIFLE)
     for component in np.argsort(shares)[:-1]:
         heirs = [heir for heir in np.flatnonzero(best) if heir != component]
-        # Each takes what the part had.
+        # The shares after each possible move.
         moved = [
             best + best[component] * (np.eye(len(best))[heir] - np.eye(len(best))[component])
             for heir in heirs

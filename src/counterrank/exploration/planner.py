@@ -1,4 +1,4 @@
-"""The plan: from a log with scores to what should be randomised, at which cost, and what it buys."""
+"""Planning: from a log with scores to options of exploration, with costs and detectable lifts."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ if TYPE_CHECKING:
     from counterrank.io import LogLike, OpenOptions
 
 
-#: An option that never shows this share of what a target would is no evidence of it.
+#: Largest share of a target's pages that an option may never show.
 MISSING = 0.05
-#: Effective rows below which evidence is insufficient, whatever an interval says.
+#: Number of effective rows below which evidence is insufficient.
 FEWEST = float(THRESHOLDS["ess"].directional)
 
 
@@ -78,47 +78,52 @@ def plan(
     seed: int = SEED,
     **reading: Unpack[OpenOptions],
 ) -> ExplorationPlan:
-    """Return what to randomise so that next rankers can be evaluated, and what it costs.
+    """Plan what to randomise so that the next rankers can be evaluated, and what it costs.
 
     Parameters
     ----------
     log
-        Anything that `evaluate` takes, with the scores of all candidates (`logger="top"`,
+        Any log that `evaluate` accepts, with the scores of all candidates (`logger="top"`,
         `logger="plackett-luce"`, ...). The logger may be deterministic.
     targets
-        Names of candidate policies that have to be told from production; those given with
-        `policies=` by default. Without any, the families of future rankers count.
+        Names of candidate policies whose lift over production is to be detected; those in `policies=`
+        by default. Without any, families of future rankers are used.
     detect
-        The relative lift that is wanted: 0.01 is 1 %.
+        The relative lift to detect: 0.01 is 1 %.
     budget
-        The relative loss that is allowed.
+        The largest relative loss.
     level
         Confidence of intervals.
     rows_per_week
-        Rankings that are served in a week; with it, the plan speaks of weeks too.
+        Number of rankings served in a week, for statements by week.
     seed
-        Seed of everything random.
+        Seed of all random streams.
     **reading
         Options of the reader.
 
     Returns
     -------
     ExplorationPlan
-        Options with cost and detectable lifts, the frontier, and the chosen one.
+        Options with cost and detectable lifts, the frontier, and the chosen option.
 
     Raises
     ------
     LogError
-        The log has no scores, nothing to choose from, or no reward.
+        The log has no scores, one candidate in every row, or no reward.
     ConfigError
-        A lift, budget, level or number of rows that is none.
+        The lift, budget, level or number of rows is out of range.
 
     Examples
     --------
     >>> import counterrank as cr
-    >>> found = cr.plan("log.parquet", logger="top", budget=0.01)  # doctest: +SKIP
-    >>> found.spec  # doctest: +SKIP
-    '0.93*top+0.05*plackett-luce:temperature=0.2+0.02*plackett-luce:temperature=0.8'
+    >>> rng = np.random.default_rng(0)
+    >>> policy = cr.PlackettLuce(rng.normal(size=(300, 5)))
+    >>> action = policy.sample(2, rng)[:, 0]
+    >>> clicks = (rng.random(action.shape) < action / 5).astype(float)
+    >>> log = cr.RankingLog(action=action, reward=clicks, propensity=policy)
+    >>> planned = cr.plan(log, detect=0.5, budget=0.1)
+    >>> len(planned.options) > 5, planned.choice == planned.options[planned.chosen]
+    (True, True)
 
     References
     ----------
@@ -143,7 +148,7 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """The goal of a plan: the lift to show, the loss allowed, and the rows there are."""
+    """The goal of a plan: the lift to detect, the allowed loss, and the number of rows."""
 
     n: int
     detect: float
@@ -185,21 +190,21 @@ def _make_plan(log: RankingLog, names: tuple[str, ...], goal: PlanRequest) -> Ex
 
 
 def production(log: RankingLog) -> Scored:
-    """Return the policy that wrote the log, as scores of candidates and how they become a ranking."""
+    """Return the logging policy as scores of candidates with a policy spec."""
     policy = log.propensity
     if isinstance(policy, Scored):
         if policy.factored:
             raise LogError(
-                "the logger draws each position by itself and may show an item twice; a plan is made "
-                "for rankings without repeats",
-                remedy=f"give how it ranks, such as {say('--logger', 'plackett-luce')}",
+                "the logger draws each position independently and may show an item twice; plans "
+                "require rankings without repeats",
+                remedy=f"say how it ranks, such as {say('--logger', 'plackett-luce')}",
             )
         return policy
     has_scores = isinstance(policy, (PlackettLuce, Deterministic))
     table = score_table(policy) if has_scores else None
     if table is None:
         raise LogError(
-            "the log has no scores, and what is randomised is chosen by them",
+            "the log has no scores, which a plan requires",
             remedy="log the scores of all candidates in 'propensity_scores' and say how they rank, "
             f"such as {say('--logger', 'top')} or {say('--logger', 'plackett-luce')}",
         )
@@ -209,12 +214,12 @@ def production(log: RankingLog) -> Scored:
 
 
 def _refuse(log: RankingLog, logger: Scored) -> None:
-    """Raise where no plan can be made."""
+    """Raise LogError if the log does not allow a plan."""
     sets = logger.candidates
     eligible = np.add.reduceat(np.isfinite(logger.scores), sets.offsets[:-1])
     if (eligible <= 1).all():
         raise LogError(
-            "every row has one candidate: there is nothing to randomise",
+            "every row has one candidate, so there is nothing to randomise",
             remedy="list all candidates that could have been shown, with their scores",
         )
     if log.K > settings.LONGEST:
@@ -225,7 +230,7 @@ def _refuse(log: RankingLog, logger: Scored) -> None:
         )
     if not float((log.reward @ log.position_weights).mean()) > 0:
         raise LogError(
-            "production earns nothing in this log, so that no loss or lift is a share of it",
+            "production earns nothing in this log, so relative losses and lifts are undefined",
             remedy="give rewards with a positive mean",
         )
 
@@ -234,18 +239,18 @@ def _check(detect: float, budget: float, rows_per_week: float | None) -> None:
     for name, value in (("detect", detect), ("budget", budget)):
         if not (math.isfinite(value) and 0 < value < 1):
             raise ConfigError(
-                f"{say(f'--{name}', python=name)} is a share between 0 and 1, such as 0.01 for 1 %; "
+                f"{say(f'--{name}', python=name)} must be between 0 and 1, such as 0.01 for 1 %; "
                 f"got {value:g}"
             )
     if rows_per_week is not None and not (math.isfinite(rows_per_week) and rows_per_week > 0):
         raise ConfigError(
-            f"{say('--rows-per-week', python='rows_per_week')} is a positive number; got "
+            f"{say('--rows-per-week', python='rows_per_week')} must be a positive number; got "
             f"{rows_per_week:g}"
         )
 
 
 def _distinct(tried: Sequence[Tried]) -> list[Tried]:
-    """Return the options without repeats, each at its first place: today's policy stays the first."""
+    """Return the options without duplicates, in order of first occurrence."""
     first: dict[str, Tried] = {}
     for kind, spec in tried:
         first.setdefault(spec.text, (kind, spec))
@@ -254,15 +259,15 @@ def _distinct(tried: Sequence[Tried]) -> list[Tried]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanInputs:
-    """The requests that pages are drawn for, the models, and the targets' pages."""
+    """The inputs of all predictions: the requests, the models, and pages drawn from the targets."""
 
     log: RankingLog
     models: PageRewards
     costs: Costs
     families: list[Family]
-    #: Pages of each target, several rankers of a family together.
+    #: Pages of each target; a family has several rankers.
     targets: dict[str, list[DrawnPages]]
-    #: The share of the rows that a target scores in full: the others say nothing of it.
+    #: The share of the rows in which a target scores all candidates.
     shares: dict[str, float]
     design: float
     goal: PlanRequest
@@ -276,10 +281,10 @@ class PlanInputs:
         rows = np.flatnonzero(np.logical_and.reduce([np.ones(log.n, bool), *scored.values()]))
         if not len(rows):
             raise LogError(
-                f"no request is scored in full by all of {', '.join(names)}",
-                remedy="score every candidate, also those that were not shown",
+                f"no request has scores of all candidates from all of {', '.join(names)}",
+                remedy="give scores of all candidates, also of those that were not shown",
             )
-        # Evenly spread rather than the first: logs change over time.
+        # Evenly spaced rows, because logs change over time.
         evenly = np.linspace(0, len(rows) - 1, min(len(rows), settings.REQUESTS))
         chosen = rows[evenly.astype(np.int64)]
         models = fit_rewards(log, logger, chosen, goal.seed)
@@ -291,8 +296,8 @@ class PlanInputs:
             targets[family.name] = [drawn(ranker, models, 4, rng) for ranker in rankers]
         if not targets:
             raise LogError(
-                "no ranker near production shows anything else: every page shows all it has in one "
-                "order",
+                "noise in the scores does not change any page, so there are no future rankers to "
+                "plan for",
                 remedy=f"name candidates with {say('--policy', 'NAME=KIND')}, or list more candidates",
             )
         costs = Costs(log, logger, models, goal.level, goal.seed)
@@ -301,7 +306,7 @@ class PlanInputs:
 
     @property
     def by_place(self) -> bool:
-        """Whether rewards of single places can be weighed."""
+        """Whether estimators by position can be used."""
         return self.log.K > 1 and not self.log.page_reward
 
     def option(self, spec: PolicySpec) -> DrawnPages:
@@ -310,16 +315,16 @@ class PlanInputs:
         return drawn(self.models.policy(spec), self.models, settings.DRAWS, rng)
 
     def evaluate_option(self, kind: str, spec: PolicySpec) -> ExplorationOption:
-        """Return an option with its cost and what it buys."""
+        """Return an option with its cost and its detectable lifts."""
         shown = self.option(spec)
         lifts = tuple(self._detectable(name, self.predicted(shown, name)) for name in self.targets)
         return ExplorationOption(kind, spec.text, self.costs.cost(spec), lifts)
 
     def predicted(self, shown: DrawnPages, name: str) -> list[PredictedError]:
-        """Return what each estimator will know of a target, means over the rankers of a family."""
+        """Return the predicted error of each estimator for a target, averaged over a family."""
         alpha = self.log.position_weights
         ways = [full_pages, single_positions] if self.by_place else [full_pages]
-        # The optimum prepares for several rankers of a family; two of them say how large errors are.
+        # The optimum uses all rankers of a family; two are enough to predict errors.
         pages = self.targets[name][:2]
         return [
             _mean([way(shown, target_pages, self.models, alpha) for target_pages in pages])
@@ -327,7 +332,7 @@ class PlanInputs:
         ]
 
     def optima(self, mixed: list[PolicySpec]) -> list[Tried]:
-        """Return the best mixtures at the budget: for weights of whole pages, and of own places."""
+        """Return the optimal mixtures at several budgets, for weights of pages and of single positions."""
         policies = [self.models.policy(spec) for spec in mixed]
         loss = np.array([self.costs.loss(spec) for spec in mixed])
         target_pages = [drawn_pages for name in self.targets for drawn_pages in self.targets[name]]
@@ -368,7 +373,7 @@ class PlanInputs:
         return mixtures
 
     def _detectable(self, target: str, predictions: list[PredictedError]) -> DetectableLift:
-        """Return the best that an estimator can do for a target."""
+        """Return the detectable lift of a target with the best estimator."""
         goal, value = self.goal, self.costs.value
         n = goal.n
         scored = self.shares.get(target, 1.0)
@@ -383,7 +388,7 @@ class PlanInputs:
             )
 
         reached = [prediction for prediction in predictions if prediction.missing <= MISSING]
-        # With few effective rows errors are larger than anybody's formula says.
+        # With few effective rows the formula underestimates errors.
         enough = [prediction for prediction in reached if prediction.share * n >= FEWEST]
         best = min(enough or reached or predictions, key=lambda prediction: lift(prediction, n))
         stderr, allowance, rows_needed = error(best, n), best.allowance / value, None
@@ -419,14 +424,14 @@ def _target(log: RankingLog, name: str) -> Policy:
     policy = log.target(name)
     if not isinstance(policy, Policy):
         raise LogError(
-            f"of '{name}' the log has numbers, from which no pages can be drawn",
+            f"'{name}' is given by propensities, from which no pages can be drawn",
             remedy=f"give its scores and {say('--policy', f'{name}=top')}",
         )
     return policy
 
 
 def _design(log: RankingLog) -> float:
-    """Return by how much rows of the same unit widen errors: the root of the design effect of rewards."""
+    """Return the factor by which units with several rows widen errors: the root of the design effect."""
     if log.unit is None:
         return 1.0
     y = log.reward @ log.position_weights
@@ -437,7 +442,7 @@ def _design(log: RankingLog) -> float:
 
 
 def _mean(predictions: list[PredictedError]) -> PredictedError:
-    """Return the mean of predictions for several rankers: variances are averaged."""
+    """Return the mean of predictions for several rankers; variances are averaged."""
     numbers = np.array([astuple(prediction)[1:] for prediction in predictions])
     _, *means = numbers.mean(axis=0).tolist()
     spread = math.sqrt(float((numbers[:, 0] ** 2).mean()))
@@ -445,7 +450,7 @@ def _mean(predictions: list[PredictedError]) -> PredictedError:
 
 
 def frontier(options: Sequence[ExplorationOption], targets: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the options that no other beats in cost and detectable lift, the cheapest first."""
+    """Return the indices of options that no other beats in cost and detectable lift, by cost."""
     order = sorted(
         range(len(options)), key=lambda i: (options[i].cost.value, options[i].worst(targets))
     )
@@ -461,23 +466,24 @@ def frontier(options: Sequence[ExplorationOption], targets: tuple[str, ...]) -> 
 def choose(
     options: Sequence[ExplorationOption], targets: tuple[str, ...], detect: float, budget: float
 ) -> tuple[int, bool]:
-    """Return the cheapest option that shows the wanted lift of all targets, and whether there is one.
+    """Return the index of the chosen option, and whether it detects the lift of all targets.
 
-    Else the option that shows most within the budget. Today's policy, the first option, stays where
-    it shows the lift already, or where no other shows clearly more.
+    The choice is the cheapest option that detects the lift; if there is none, the option within the
+    budget that detects the smallest lift. Today's policy (the first option) is kept if it detects the
+    lift, or if no other option is clearly better.
     """
     order = sorted(range(len(options)), key=lambda i: options[i].cost.value)
     for index in (0, *order):
         if options[index].worst(targets) <= detect:
             return index, True
-    # Tuned to the budget by the models, an option may cost a little more by the log.
+    # Options are tuned to the budget by predictions, so their cost from the log may be larger.
     within = [i for i in order if options[i].cost.value <= 1.1 * budget] or order[:1]
-    # What needs fewest rows; where none ever gets there, what shows most.
+    # The fewest rows, then the smallest detectable lift.
     best = min(within, key=lambda i: (options[i].needed(targets), options[i].worst(targets)))
     return (best if _clearly_better(options[best], options[0], targets) else 0), False
 
 
-#: Fewer rows, or a smaller lift, by less than a fiftieth are within the error of any plan.
+#: Differences of less than a fiftieth are within the error of a plan.
 CLEARLY = 0.98
 
 

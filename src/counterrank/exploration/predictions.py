@@ -1,4 +1,4 @@
-"""The standard error that a lift will have, from a logger that has not served a page yet.
+"""Prediction of the standard error of a lift under a logger that has not served yet.
 
 With pages drawn from the option (the logger to be, E_0) and from the target (E_t) and rewards from the
 models, the lift of a ranking is X = sum_k alpha_k (w_k - 1) r_k and its standard error from n rankings
@@ -8,21 +8,22 @@ is sqrt(E_0[X^2] - E_0[X]^2) / sqrt(n).
 
     E_0[X^2] = E_0[(w - 1)^2 Y^2; w small] + E_t[(w - 1)^2 / w Y^2; w large],
 
-because E_0[w f] = E_t[f]: the rare pages of large weight are drawn from the target, where they are not
-rare, and nothing cancels. Exact, but for the number of drawn pages and the models.
+because E_0[w f] = E_t[f]: pages of large weight are rare under the option, so they are drawn from the
+target instead. The result is exact up to the number of drawn pages and the models.
 
-`iips` weighs an item at its own place, w_k = P_t(a_k at k) / P_0(a_k at k). Its squares are taken in the
-same two parts, the second as E_t[(w_k - 1)^2 / w_k E_0[r_k^2 | a_k at k]]. Its inner mean is that of a page
-of the option which holds a_k at k by exchanging it with what stood there, which is the option's own law
-where places are swapped or shuffled and near it elsewhere. Products of two places are means over the option's pages.
+`iips` weighs an item at its own position, w_k = P_t(a_k at k) / P_0(a_k at k). Its squares are split in
+the same way, with the second term E_t[(w_k - 1)^2 / w_k E_0[r_k^2 | a_k at k]]. The inner mean is taken
+over pages of the option in which a_k is exchanged with the item at k. This is exact if the option swaps
+or shuffles positions, and otherwise an approximation. Products of two positions are means over the
+option's pages.
 
-What no number of rows takes away is the allowance: rewards of pages that the option never shows
-(`ips`), and what `iips` misses by looking at one item when the models look at all of the page.
+The allowance is the part of the error that more rows do not reduce: for `ips` the rewards of pages that
+the option never shows, for `iips` the effects of the other items on the page according to the models.
 
-Expected rewards come from several reward models, as `auto` fits them. How rewards of a page vary together is
-measured on the log: E[r_k^2] = own_k q_k and E[r_k r_l] = pair_kl q_k q_l with q the expected rewards, so
-that pages with one click at most (pair = 0), independent clicks (pair = 1) and users who click much or
-little (pair > 1) are all told apart.
+Expected rewards are those of several reward models, as fitted by `auto`. The second moments of rewards
+are estimated from the log: E[r_k^2] = own_k q_k and E[r_k r_l] = pair_kl q_k q_l with the expected
+rewards q. This covers pages with at most one click (pair = 0), independent clicks (pair = 1) and users
+who differ in how much they click (pair > 1).
 """
 
 from __future__ import annotations
@@ -43,13 +44,11 @@ from counterrank.policies import Policy, PolicySpec, Scored, attraction, cut
 
 @dataclass(frozen=True, slots=True)
 class PredictedError:
-    """The error that an estimator will have in a target's lift.
+    """The predicted error of an estimator of a target's lift.
 
-    `spread` / sqrt(n) is the standard error from n rankings, `allowance` a bias that no number of
-    them removes.
-
-    `share` is the share of the rows that count (effective rows of all), `missing` that of what the
-    target shows and the option never does.
+    `spread` / sqrt(n) is the standard error from n rankings, and `allowance` the possible bias.
+    `share` is the number of effective rows per row, and `missing` the share of the target's pages (or
+    items) that the option never shows.
     """
 
     estimator: str
@@ -61,7 +60,7 @@ class PredictedError:
 
 @dataclass(frozen=True, eq=False)
 class DrawnPages:
-    """Pages (n, S, K) that a policy shows on some requests, and the models' rewards of them."""
+    """Pages (n, S, K) drawn from a policy, and their expected rewards."""
 
     policy: Policy
     pages: Ints
@@ -69,12 +68,12 @@ class DrawnPages:
 
     @cached_property
     def log_prob(self) -> Floats:
-        """Log-probability (n, S) of each page under the policy that drew it."""
+        """Log-probability (n, S) of each page under its policy."""
         return page_log_prob(self.policy, self.pages)
 
     @cached_property
     def item_log_prob(self) -> Floats:
-        """Log-probability (n, S, K) of each item at its place under that policy."""
+        """Log-probability (n, S, K) of each item at its position under its policy."""
         return item_log_prob(self.policy, self.pages)
 
 
@@ -97,7 +96,7 @@ def item_log_prob(policy: Policy, pages: Ints) -> Floats:
 def full_pages(
     option: DrawnPages, target: DrawnPages, models: PageRewards, alpha: Floats
 ) -> PredictedError:
-    """Return what `ips` will know."""
+    """Return the predicted error of `ips`."""
     weight = ratio(target.log_prob, page_log_prob(option.policy, target.pages))
     reached = np.isfinite(weight)
     mean = target.q @ alpha
@@ -121,13 +120,12 @@ def full_pages(
 def single_positions(
     option: DrawnPages, target: DrawnPages, models: PageRewards, alpha: Floats
 ) -> PredictedError:
-    """Return what `iips` will know."""
+    """Return the predicted error of `iips`."""
     square, shown = models.own, target.pages >= 0
     weight = ratio(target.item_log_prob, item_log_prob(option.policy, target.pages))
     reached = np.isfinite(weight) & shown
-    # The target's item on a page of the option's. What else stands on a page that holds a rare item
-    # depends on who drew it: of a mixture, the part that shows the item there counts by its chance to
-    # have done so.
+    # The expected reward of the target's item on pages of the option. The other items of such a page
+    # depend on the component that drew it, so components are weighted by their posterior probability.
     inner = np.zeros(target.pages.shape)
     for chance, pages in _components_by_chance(option, target.pages, models):
         inner += chance * _rewards_on_pages(pages, target.pages, models)
@@ -157,32 +155,32 @@ def single_positions(
     )
 
 
-#: Weights beyond this are those of pages that no log will hold.
+#: Larger weights belong to pages that no log will contain.
 RAREST = 1e12
 
 
 def ratio(above: Floats, below: Floats) -> Floats:
-    """Return exp(above - below); infinite where the logger cannot show it, 0 where the target does not."""
+    """Return exp(above - below): infinite if the option never shows it, 0 if the target does not."""
     with np.errstate(invalid="ignore", over="ignore"):
         weights = np.exp(above - below)
-    # What is shown once in more pages than anybody serves is never shown.
+    # Weights above the limit count as infinite.
     weights = np.where(weights > RAREST, np.inf, weights)
     out: Floats = np.where(above == -np.inf, 0.0, weights)
     return out
 
 
-#: Weights up to this are looked at on the option's pages, larger ones on the target's.
+#: Means over smaller weights use the option's pages, means over larger ones the target's.
 LIGHT = 2.0
 
 
 def _second(weight: Floats, square: Floats) -> Floats:
-    """Return what pages of the option add to E_0[(w - 1)^2 r^2]: those of small weights."""
+    """Return the terms of E_0[(w - 1)^2 r^2] for pages of the option with small weights."""
     out: Floats = np.where(weight <= LIGHT, (np.minimum(weight, LIGHT) - 1.0) ** 2, 0.0) * square
     return out
 
 
 def _second_of_target(weight: Floats, square: Floats) -> Floats:
-    """Return what pages of the target add to it: E_0[f] = E_t[f / w] where weights are large."""
+    """Return the terms for pages of the target with large weights, by E_0[f] = E_t[f / w]."""
     heavy = np.isfinite(weight) & (weight > LIGHT)
     heavy_weight = np.where(heavy, weight, 1.0)
     out: Floats = (heavy_weight - 1.0) ** 2 / heavy_weight * square
@@ -200,9 +198,9 @@ def squared_reward(q: Floats, rewards: PageRewards, alpha: Floats) -> Floats:
 def _components_by_chance(
     option: DrawnPages, items: Ints, models: PageRewards
 ) -> Iterator[tuple[Floats, Ints]]:
-    """Yield the parts of an option: chances (n, S, K) and pages (n, D, K).
+    """Yield posterior probabilities (n, S, K) and pages (n, D, K) of each component of an option.
 
-    The chance is that of the part having shown each item at its place, given that it stands there.
+    The probability is that of the component, given the item at its position.
     """
     policy = option.policy
     if not (isinstance(policy, Scored) and policy.spec.parts):
@@ -217,14 +215,14 @@ def _components_by_chance(
             yield chance, models.pages(component, BESIDE, np.random.default_rng(17))
 
 
-#: Pages of the option whose other items stand beside an item of the target.
+#: Number of the option's pages in which an item of the target is placed.
 BESIDE = 2
 
 
 def _rewards_on_pages(pages: Ints, items: Ints, models: PageRewards) -> Floats:
-    """Return the expected reward (n, S, K) of each wanted item at its place.
+    """Return the expected reward (n, S, K) of `items` (n, S, K) when each replaces an item of `pages`.
 
-    On the pages (n, D, K) it takes the place of what stood there.
+    Item k of a page is exchanged with the item at position k of pages (n, D, K).
     """
     n, size, K = items.shape
     draws = np.linspace(0, pages.shape[1] - 1, min(BESIDE, pages.shape[1])).astype(np.int64)
@@ -234,7 +232,7 @@ def _rewards_on_pages(pages: Ints, items: Ints, models: PageRewards) -> Floats:
             pages[:, None, None, d], (n, size, K, K)
         ).copy()  # one page per place
         displaced = changed_pages[:, :, place, place]
-        # Where the wanted item stands already, what is at the place moves there.
+        # If the page already contains the item, the displaced item moves to its former position.
         changed_pages = np.where(
             changed_pages == items[..., None], displaced[..., None], changed_pages
         )
@@ -246,7 +244,7 @@ def _rewards_on_pages(pages: Ints, items: Ints, models: PageRewards) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageRewards:
-    """Models on n requests; `own` (K,) and `pair` (K, K) are the second moments of their rewards."""
+    """Reward models on n requests, with the second moments `own` (K,) and `pair` (K, K) of rewards."""
 
     models: ModelAverage
     own: Floats
@@ -257,22 +255,22 @@ class PageRewards:
     fold: Ints
 
     def policy(self, spec: PolicySpec) -> Scored:
-        """Return another policy by the logger's scores."""
+        """Return another policy over the logger's scores."""
         return Scored(self.logger.candidates, self.logger.scores, spec)
 
     def pages(self, policy: Policy, size: int, rng: np.random.Generator) -> Ints:
-        """Return `size` pages (n, S, K) of each request, one of a list, which end where the logged ones do."""
+        """Return `size` pages (n, S, K) for each request (one if deterministic), cut at the logged lengths."""
         size = 1 if policy.deterministic else size
         return cut(policy.sample(self.requests.K, rng, size=size), self.requests.lengths)
 
     def mean(self, pages: Ints) -> Floats:
-        """Return the expected rewards (n, S, K) of pages (n, S, K), zero in the padding."""
+        """Return the expected rewards (n, S, K) of pages (n, S, K), zero for padding."""
         return np.tensordot(self.models.shares, self.by_model(pages), axes=1)
 
     def by_model(self, pages: Ints, fold: int | None = None) -> Floats:
-        """Return those of each model (M, n, S, K).
+        """Return the expected rewards by model (M, n, S, K).
 
-        By the fits that have not seen the request, or all by the fit `fold`.
+        They come from the fits without the request's fold, or from the fit without `fold`.
         """
         n, size, K = pages.shape
         shown = self.logged.others(pages, extra=attraction(self.logger, pages))
@@ -281,15 +279,15 @@ class PageRewards:
 
 
 def rankings_by(log: RankingLog, logger: Scored) -> Rankings:
-    """Return logged rankings with the logger's scores."""
+    """Return the logged rankings with the logger's scores as a feature."""
     extra = attraction(logger, log.action[:, None, :])
     return rankings_of(log, extra=None if extra is None else extra[:, 0])
 
 
 def fit_rewards(log: RankingLog, logger: Scored, chosen: Ints, seed: int) -> PageRewards:
-    """Return the models of a log on some of its rows, cross-fitted by unit.
+    """Return the models of a log, cross-fitted by unit, on the chosen rows.
 
-    How rewards of a page vary together is measured on all rows.
+    The second moments of rewards are estimated from all rows.
     """
     rankings = rankings_by(log, logger)
     models = fit_pages(log, rankings, seed=seed).counted()
@@ -302,7 +300,7 @@ def fit_rewards(log: RankingLog, logger: Scored, chosen: Ints, seed: int) -> Pag
 
 
 def second_moments(reward: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Return own (K,) and pair (K, K) from rewards (n, K) and their expectations.
+    """Return `own` (K,) and `pair` (K, K) from rewards (n, K) and their expectations.
 
     >>> own, pair = second_moments(np.eye(2), np.full((2, 2), 0.5))
     >>> own.tolist(), pair.tolist()

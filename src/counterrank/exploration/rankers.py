@@ -1,11 +1,9 @@
-"""Future rankers: production's scores with noise, so that a known share of the places changes.
+"""Future rankers: production's scores with noise that changes a given share of the shown items.
 
-Nobody knows next quarter's ranker. It will be near today's, because it learns from the same items and
-users, and it will move some of what is shown. A family of such rankers is what exploration has to
-serve: each adds normal noise to production's scores, on every candidate of every page by itself. The
-noise is as large as it takes for a given share of the shown places to hold another item. Each serves
-as production does: a list where production serves lists, drawn at production's temperature where it
-draws.
+The next ranker is unknown, but it will resemble today's, because it learns from the same items and
+users. It is represented by families of rankers that add independent normal noise to the score of every
+candidate. The size of the noise is such that a given share of the shown positions has another item.
+Scores become rankings in the same way as those of production.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ from counterrank.policies import Scored, parse_policy
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Rankers of which `share` of the shown places differ from production; `noise` does it."""
+    """Rankers with `noise` in their scores, so that a `share` of shown positions differs from production."""
 
     share: float
     noise: float
 
     @property
     def name(self) -> str:
-        """What it is called in tables."""
+        """The name in tables."""
         return f"future {round(100 * self.share)} %"
 
     def draw(self, logger: Scored, rng: np.random.Generator) -> Scored:
@@ -38,7 +36,7 @@ class Family:
 
 
 def families(logger: Scored, length: int, seed: int) -> list[Family]:
-    """Return the family of each share, those that noise of some size reaches."""
+    """Return the family of each share that can be reached by noise."""
     noise = np.random.default_rng([seed, 11]).normal(size=logger.scores.shape)
     top = parse_policy("top")
 
@@ -60,13 +58,13 @@ def families(logger: Scored, length: int, seed: int) -> list[Family]:
         for share in settings.CHANGES
         if changed_shares[0] < share < changed_shares[-1]
     ]
-    # Where many scores are equal any noise changes much: what little noise changes is the family.
+    # With many equal scores the smallest noise changes more than all shares; it is then the family.
     smallest = Family(round(float(changed_shares[0]), 2), float(sizes[0]))
     return ranker_families or ([smallest] if smallest.share > 0 else [])
 
 
 def spread_of(logger: Scored) -> float:
-    """Return the standard deviation of scores within a page, over all pages; 1 where scores are equal."""
+    """Return the standard deviation of scores within pages, or 1 if they are equal."""
     counts = logger.candidates.counts
     row = np.repeat(np.arange(logger.n_rows), counts)
     eligible = np.isfinite(logger.scores)
@@ -78,7 +76,7 @@ def spread_of(logger: Scored) -> float:
 
 
 def coldest_of(logger: Scored) -> float:
-    """Return the temperature below which scores of a page lie too far apart to be exponentiated."""
+    """Return the temperature below which the exponentials of a page's scores underflow."""
     starts = logger.candidates.offsets[:-1]
     eligible = np.isfinite(logger.scores)
     top = np.maximum.reduceat(np.where(eligible, logger.scores, -np.inf), starts)
@@ -86,6 +84,5 @@ def coldest_of(logger: Scored) -> float:
     return float((top - low).max()) / WIDEST
 
 
-#: Scores on a page this far apart, in units of the temperature, still have probabilities that are
-#: numbers.
+#: Largest range of scores on a page, in units of the temperature, without underflow.
 WIDEST = 600.0

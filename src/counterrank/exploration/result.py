@@ -1,4 +1,4 @@
-"""A plan as data: options with what they lose and what they buy, and the one that is chosen."""
+"""The result of a plan: options with their costs and detectable lifts, and the chosen one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from counterrank.records import Record, RecordResult
 
 @dataclass(frozen=True, slots=True)
 class Cost(Record):
-    """The loss of the metric against production, relative to what production earns.
+    """The loss against production, relative to the reward of production.
 
-    `rests_on` is "log" where the log shows it, "models" where nothing but models of users does.
+    `rests_on` is "log" if it was estimated from the log, and "models" if it was predicted.
     """
 
     value: float
@@ -26,14 +26,13 @@ class Cost(Record):
 
 @dataclass(frozen=True, slots=True)
 class DetectableLift(Record):
-    """The smallest relative `lift` of a target that `rows` rankings show with probability 80 %.
+    """The smallest relative `lift` of a target that is detected from `rows` rankings with probability 80 %.
 
-    None where too few of them would count.
-
-    `stderr` is the predicted standard error of the relative lift from that many rankings, `allowance`
-    the bias that no number of them takes away, `estimator` the one that does best, `effective` its
-    effective rows. `rows_needed` are those for the wanted lift, None where no sensible number does;
-    `weekly` is the detectable lift of one week's rankings, None where these are not known.
+    The lift is None if there are too few effective rows. `estimator` is the best estimator, `stderr`
+    its predicted standard error of the relative lift, `allowance` its possible bias, and `effective`
+    its number of effective rows. `rows_needed` is the number of rows for the requested lift, or None
+    if no realistic number suffices. `weekly` is the detectable lift from the rankings of a week, or
+    None if their number is unknown.
     """
 
     target: str
@@ -49,7 +48,7 @@ class DetectableLift(Record):
 
 @dataclass(frozen=True, slots=True)
 class ExplorationOption(Record):
-    """A way to explore: its kind in words, the spec for `--logger`, what it loses and what it buys."""
+    """A kind of exploration with its spec for `--logger`, its cost and the detectable lifts."""
 
     kind: str
     spec: str
@@ -57,11 +56,11 @@ class ExplorationOption(Record):
     detectable: tuple[DetectableLift, ...]
 
     def worst(self, targets: tuple[str, ...]) -> float:
-        """Return the largest detectable lift among targets; infinite where one is never shown."""
+        """Return the largest detectable lift among targets, infinite if one is not detectable."""
         return self._largest("lift", targets)
 
     def needed(self, targets: tuple[str, ...]) -> float:
-        """Return the rows that show the wanted lift of all targets; infinite where none do."""
+        """Return the rows needed for the requested lift of all targets, infinite if none suffice."""
         return self._largest("rows_needed", targets)
 
     def _largest(self, name: str, targets: tuple[str, ...]) -> float:
@@ -71,29 +70,48 @@ class ExplorationOption(Record):
 
 @dataclass(frozen=True, slots=True)
 class ExplorationPlan(RecordResult):
-    """What to randomise so that next rankers can be evaluated, and what it costs.
+    """The result of `counterrank.plan`: options of exploration, and the chosen one.
 
     Attributes
     ----------
     options
-        All that was tried, today's policy first.
+        All options that were compared; the first is today's policy.
     frontier
-        Numbers of the options that no other beats in both cost and detectable lift.
+        Indices of the options that no other option beats in both cost and detectable lift.
     chosen
-        The number of the cheapest option that shows the wanted lift; else of the one that shows most
-        within the budget.
+        The index of the cheapest option that detects the requested lift; if there is none, of the
+        option within the budget that detects the smallest lift.
     reached
-        Whether the chosen option shows the wanted lift from as many rows as the log has.
+        Whether the chosen option detects the requested lift from as many rows as the log has.
     judged
-        The targets that count: candidates where some were given, else the families of future rankers.
+        The targets that count: the given candidates, or else the families of future rankers.
     rows, rows_per_week
-        Rankings of the log, and of a week (None where it was not said).
+        Number of rankings of the log, and of a week (None if unknown).
     detect, budget
-        The relative lift that is wanted, and the relative loss that is allowed.
+        The requested relative lift, and the allowed relative loss.
     value
-        What production earns per ranking.
+        The mean reward of production per ranking.
     notes
-        What has to be known to read the plan.
+        Remarks on how to read the plan.
+
+    Examples
+    --------
+    >>> lift = DetectableLift("new", 0.02, 1000, "ips", 0.01, 0.0, 900.0, 4000)
+    >>> today = ExplorationOption("as today", "top", Cost(0.0, 0.0, 0.0, "log"), (lift,))
+    >>> ExplorationPlan(
+    ...     options=(today,),
+    ...     frontier=(0,),
+    ...     chosen=0,
+    ...     reached=False,
+    ...     judged=("new",),
+    ...     rows=1000,
+    ...     rows_per_week=None,
+    ...     detect=0.01,
+    ...     budget=0.01,
+    ...     level=0.95,
+    ...     value=1.2,
+    ... )
+    ExplorationPlan('top', cost=0, options=1)
     """
 
     SCHEMA, NAME, ROWS = "counterrank/plan/1", "plan", "options"
@@ -119,16 +137,16 @@ class ExplorationPlan(RecordResult):
 
     @property
     def spec(self) -> str:
-        """The spec of the chosen option, as `--logger` takes it."""
+        """The spec of the chosen option, for `--logger`."""
         return self.choice.spec
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the chosen policy to a JSON file, for the server and for `--logger`, with the plan inside."""
+        """Write the chosen policy and the plan to a JSON file, for the server and for `--logger`."""
         best = self.choice
         notes = {"kind": best.kind, "cost": best.cost.value, "planned_for": list(self.judged)}
         text = exploration_file(parse_policy(best.spec), {**notes, "result": self.to_dict()})
         atomic.write_text(path, text)
 
     def __repr__(self) -> str:
-        """Return the choice in a line."""
+        """Return the chosen option in a line."""
         return f"ExplorationPlan({self.spec!r}, cost={self.choice.cost.value:.4g}, options={len(self.options)})"

@@ -1,24 +1,22 @@
-"""The numbers of a plan, each with its reason."""
+"""Tuned numbers of plans, each with its reason."""
 
-#: Rankings that models are fitted to, and that costs are estimated on.
+#: Number of rankings on which models are fitted and costs are estimated.
 ROWS = 20_000
-#: Requests whose pages are drawn, and pages drawn for each from an option.
+#: Number of requests for which pages are drawn, and of pages drawn from an option for each.
 REQUESTS = 256
 DRAWS = 6
-#: Shares of the shown places that hold another item under a future ranker: small, medium and
-#: large changes of a ranker.
+#: Shares of the shown positions that a future ranker changes: small, medium and large.
 CHANGES = (0.2, 0.35, 0.5)
-#: Future rankers of each size whose pages are drawn for the optimum: fewer, and it would prepare
-#: for those alone.
+#: Number of future rankers of each size for the optimum, which would overfit to fewer.
 RANKERS = 6
-#: Costs that options are tuned to, as parts of the budget.
+#: Costs to which options are tuned, as multiples of the budget.
 LEVELS = (0.25, 1.0, 4.0)
-#: Temperatures are looked for between these multiples of the scores' spread on a page.
+#: Range of temperatures, as multiples of the spread of scores on a page.
 COLDEST = 1e-3
 HOTTEST = 30.0
-#: Points of a curve of cost over a knob.
+#: Number of points of a curve of cost over a parameter.
 POINTS = 11
-#: Places above the fold, as a part of the page: what is seen without scrolling.
+#: Share of the positions that are above the fold, that is, visible without scrolling.
 FOLD = 0.3
-#: Models have an entry for each pair of positions: longer pages have none.
+#: Longest page, because models have a coefficient for each pair of positions.
 LONGEST = 100

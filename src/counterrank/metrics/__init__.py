@@ -1,4 +1,4 @@
-"""Metrics of a ranking: rewards by position, metrics of the page, ratios, and guardrails."""
+"""Metrics of rankings: rewards by position, functions of the page, ratios, and guardrails."""
 
 from counterrank.metrics.functions import (
     IMPRESSIONS,

@@ -1,4 +1,4 @@
-"""Functions of a row's rewards: a small registry of metrics of the page, and a way to add one's own."""
+"""Functions of the rewards of a page, and a registry to which users can add functions."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from counterrank.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class PageFunction:
-    """A function from rewards (n, K), zero where nothing was shown, to one number per ranking (n,).
+    """A function of rewards (n, K), with zeros for padding, that returns a number per ranking (n,).
 
-    `keeps_positions` marks functions that return (n, K): their sum over positions is the metric, and
-    nothing is lost by estimating it position by position.
+    Functions with `keeps_positions` return (n, K), and the metric is the sum over positions.
     """
 
     name: str
     make: Callable[[Floats], Floats]
     keeps_positions: bool = False
     lower_is_better: bool = False
-    #: The rewards must be known position by position.
+    #: Whether it requires rewards by position.
     needs_positions: bool = False
 
 
@@ -33,13 +32,13 @@ def any_of(reward: Floats) -> Floats:
     >>> any_of(np.array([[0.0, 2.0], [0.0, 0.0]])).tolist()
     [1.0, 0.0]
     """
-    # A product with ones: NumPy takes ten times as long to go along short rows.
+    # A product with ones, because NumPy's reduction over short rows takes ten times as long.
     count = (reward > 0.0) @ np.ones(reward.shape[1])
     return (count > 0.0).astype(np.float64)
 
 
 def first_place(reward: Floats) -> Floats:
-    """Return the position of the first reward above zero (n,), 0 where there is none.
+    """Return the position of the first reward above zero (n,), or 0 without reward.
 
     >>> first_place(np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 0.0]])).tolist()
     [2.0, 0.0]
@@ -50,7 +49,7 @@ def first_place(reward: Floats) -> Floats:
 
 
 def reciprocal_rank(reward: Floats) -> Floats:
-    """Return 1 / position of the first reward above zero (n,), 0 where there is none.
+    """Return 1 / position of the first reward above zero (n,), or 0 without reward.
 
     >>> reciprocal_rank(np.array([[0.0, 2.0], [0.0, 0.0]])).tolist()
     [0.5, 0.0]
@@ -60,9 +59,9 @@ def reciprocal_rank(reward: Floats) -> Floats:
 
 
 def ndcg(reward: Floats) -> Floats:
-    """Return the discounted gain of a ranking's rewards over that of the best order of them (n,).
+    """Return the discounted gain of rewards divided by that of their best order (n,), 0 without reward.
 
-    0 where nothing was earned (Jarvelin & Kekalainen 2002, gain r and discount 1 / log2(1 + k)).
+    The gain is r and the discount 1 / log2(1 + k) (Jarvelin & Kekalainen 2002).
 
     >>> ndcg(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])).round(4).tolist()
     [1.0, 0.6309, 0.0]
@@ -79,9 +78,9 @@ def counted(reward: Floats) -> Floats:
     return (reward > 0.0).astype(np.float64)
 
 
-#: Items shown, which no policy changes here: a logged ranking and the target's are equally long.
+#: The number of shown items, which is the same for all policies because lengths are not changed.
 IMPRESSIONS = PageFunction("impressions", lambda reward: np.full(len(reward), np.nan))
-#: The position of the first reward, summed over rankings that have one.
+#: The position of the first reward, summed over rankings with a reward.
 FIRST_PLACE = PageFunction("first", first_place, needs_positions=True)
 ANY = PageFunction("any", any_of)
 
@@ -92,34 +91,34 @@ for _function in (
     PageFunction("ndcg", ndcg, needs_positions=True),
     PageFunction("count", counted, keeps_positions=True),
     PageFunction("sum", lambda reward: reward, keeps_positions=True),
-    # In a long table every column stands at each position, also one with a number per ranking.
+    # For a number per ranking that a long table repeats at each position.
     PageFunction("once", lambda reward: reward[:, 0]),
 ):
     _registry[_function.name] = _function
-#: Names that nobody else can register.
+#: Names that cannot be registered.
 _BUILT_IN = tuple(_registry)
-#: Words with a meaning of their own in expressions.
+#: Keywords of expressions.
 RESERVED = ("first", "share", "ranking", "per", "by", "has", "impressions")
 
 
 def metric_functions() -> dict[str, PageFunction]:
-    """Return the functions that expressions such as any(click) may use, by name."""
+    """Return the functions of expressions such as any(click), by name."""
     return dict(_registry)
 
 
 def page_metric(
     function: Callable[[Floats], Floats], of: str, *, name: str = ""
 ) -> tuple[PageFunction, str]:
-    """Return a metric of one's own, to be given to `evaluate` as one of its `rewards`.
+    """Return a user-defined metric, for the `rewards` of `evaluate`.
 
     Parameters
     ----------
     function
-        From rewards (n, K), zero where nothing was shown, to one number per ranking (n,).
+        A function of rewards (n, K), with zeros for padding, that returns a number per ranking (n,).
     of
-        The reward it looks at.
+        The name of the reward.
     name
-        What it is called in words; the function's own name by default.
+        The name of the metric; the function's name by default.
 
     Returns
     -------
@@ -139,7 +138,7 @@ def page_metric(
     ('twice', 'clicks')
     """
     if not callable(function):
-        raise ConfigError(f"a metric of one's own is a function of rewards, got {function!r}")
+        raise ConfigError(f"a user-defined metric must be a function of rewards, got {function!r}")
     called = name or getattr(function, "__name__", "own")
     return PageFunction("own" if called == "<lambda>" else called, function), of
 
@@ -147,26 +146,25 @@ def page_metric(
 def register_metric(
     name: str, function: Callable[[Floats], Floats], *, lower_is_better: bool = False
 ) -> None:
-    """Make NAME(reward) a metric of expressions and of the command line's plug-ins.
+    """Register a function, so that expressions can use it as NAME(reward).
 
     Parameters
     ----------
     name
-        A word; those of the built-in metrics are taken.
+        An identifier that is not the name of a built-in metric.
     function
-        From rewards (n, K), zero where nothing was shown, to one number per ranking (n,).
+        A function of rewards (n, K), with zeros for padding, that returns a number per ranking (n,).
     lower_is_better
-        Whether a smaller value is the better one.
+        Whether smaller values are better.
 
     Returns
     -------
     None
-        The name is known from now on.
 
     Raises
     ------
     ConfigError
-        The name is no word, or is taken.
+        The name is not an identifier, or is reserved.
 
     Examples
     --------
@@ -177,7 +175,7 @@ def register_metric(
     reserved = (*_BUILT_IN, *RESERVED)
     if not name.isidentifier() or name in reserved:
         raise ConfigError(
-            f"'{name}' cannot be the name of a metric: it is one word, and not one of "
+            f"'{name}' cannot be the name of a metric: names are identifiers other than "
             f"{', '.join(reserved)}"
         )
     _registry[name] = PageFunction(name, function, lower_is_better=lower_is_better)

@@ -1,4 +1,4 @@
-"""Guardrails: what must not happen to a metric, as people write it."""
+"""Guardrails: limits of the lift of a metric, and their syntax."""
 
 import re
 from collections.abc import Sequence
@@ -8,25 +8,24 @@ from counterrank.errors import ConfigError
 from counterrank.texts import in_percent, listed, suggestion
 
 _FORM = (
-    "write NAME >= -0.01 (a relative lift; -1% is the same), NAME >= -0.05 EUR (absolute, in a unit "
-    "of your own), NAME by COLUMN >= -0.02, NAME where COLUMN = 'VALUE' >= -0.02, or <= where less is "
-    "better"
+    "write NAME >= -0.01 (a relative lift; -1% is the same), NAME >= -0.05 EUR (absolute, with any "
+    "unit), NAME by COLUMN >= -0.02, NAME where COLUMN = 'VALUE' >= -0.02, or <= if less is better"
 )
-#: One group: what stands before, its column and value (in quotes or not), and what stands behind.
+#: A guardrail of one group: the metric, the column, its value (in quotes or not), and the comparison.
 _GROUP = re.compile(
     r"(.+)\swhere\s(.+?)==?\s*(?:'([^']*)'|([^\s'<>=]+))\s*([<>\u2264\u2265].*)", re.DOTALL
 )
 
-#: A number, and a percent sign or a unit behind it.
+#: A number, followed by a percent sign or a unit.
 _LIMIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?:\s*(%)|\s+(.+))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Guardrail:
-    """The lift of a metric must not be beyond a limit, in all, in every group of a column or in one.
+    """A limit of the lift of a metric, for all rows, for every group of a column, or for one group.
 
-    `unit` is empty for relative lifts, else what the absolute limit is counted in; `above` says that
-    the lift must be at least the limit, not at most.
+    `unit` is the unit of an absolute limit, and empty for relative lifts. If `above`, the lift must be
+    at least the limit, otherwise at most.
     """
 
     text: str
@@ -35,28 +34,28 @@ class Guardrail:
     above: bool = True
     by: str = ""
     unit: str = ""
-    #: The one group of the column `by` that it is about.
+    #: The group of the column `by` to which it is restricted.
     only: str = ""
 
     @property
     def relative(self) -> bool:
-        """Whether the limit is a share of what the baseline earns."""
+        """Whether the limit is relative to the baseline."""
         return not self.unit
 
     def among(self, labels: Sequence[str]) -> Sequence[str]:
-        """Return the groups of its column that it is about; raise where the log has no such group."""
+        """Return the groups to which it applies; raise ConfigError if the log has no such group."""
         if not self.only:
             return labels
         if self.only not in labels:
             raise ConfigError(
-                f"the guardrail '{self.text}' is about no group of this log"
+                f"the log has no group for the guardrail '{self.text}'"
                 f"{suggestion(self.only, labels)}; '{self.by}' has {listed(labels)}"
             )
         return [self.only]
 
 
 def parse_guardrail(text: str) -> Guardrail:
-    """Return what a guardrail's text means.
+    """Parse the text of a guardrail.
 
     >>> parse_guardrail("clicks by device >= -2%")
     Guardrail(text='clicks by device >= -2%', metric='clicks', limit=-0.02, above=True, by='device', unit='', only='')
@@ -66,7 +65,7 @@ def parse_guardrail(text: str) -> Guardrail:
     Raises
     ------
     ConfigError
-        The text is not understood, or its limit forbids nothing.
+        The syntax is wrong, or every lift satisfies the limit.
     """
     if group := _GROUP.fullmatch(text.strip()):
         metric, column, quoted, bare, comparison = group.groups()
@@ -88,14 +87,14 @@ def parse_guardrail(text: str) -> Guardrail:
         limit /= 100.0
     if not unit and (limit <= -1.0 if above else limit >= 1.0):
         raise ConfigError(
-            f"the guardrail '{text}' allows a relative change of {in_percent(limit, 0)}, which forbids hardly "
-            "anything: a limit of 1 per cent is 0.01 or 1%; an absolute one has a unit behind it"
+            f"the guardrail '{text}' allows a relative change of {in_percent(limit, 0)}, which excludes "
+            "hardly anything: write 1 per cent as 0.01 or 1%, and an absolute limit with a unit"
         )
     return Guardrail(text.strip(), metric, limit, above, by, unit)
 
 
 def _metric_and_column(left: str, text: str) -> tuple[str, str]:
-    """Return the metric and the column before the sign; quotes keep a "by" inside a name."""
+    """Return the metric and the column on the left side; names with "by" must be quoted."""
     tokens = re.findall(r"\"([^\"]+)\"|`([^`]+)`|([^\s\"`]+)", left)
     words = [(next(filter(None, groups)), not groups[2]) for groups in tokens]
     cut = max((i for i, word in enumerate(words) if word == ("by", False)), default=len(words))

@@ -1,4 +1,4 @@
-"""From a log with named rewards to the log of one measure: the same rankings, another reward."""
+"""Evaluation of a measure on a log: the same rankings with another reward."""
 
 import numpy as np
 
@@ -11,19 +11,19 @@ from counterrank.texts import suggestion
 
 
 def measured(log: RankingLog, measure: Measure) -> RankingLog:
-    """Return the log whose reward is the measure: position by position, or one per ranking.
+    """Return the log with a measure as its reward, by position or per ranking.
 
     Raises
     ------
     LogError
-        The reward is not in the log, or has no positions where they are needed.
+        The log does not have the reward, or not by position although the measure requires it.
     """
     alpha = log.position_weights if not log.page_reward else np.ones(log.K)
     return log.with_reward(measure_values(log, measure), alpha=alpha)
 
 
 def measure_values(log: RankingLog, measure: Measure) -> Floats:
-    """Return the measure of every ranking: (n, K), or (n,) where it is one number per ranking."""
+    """Return the measure of every ranking: (n, K), or (n,) if it is a number per ranking."""
     if measure.function is IMPRESSIONS:
         return log.lengths.astype(np.float64)
     reward = _operand(log, measure)
@@ -47,8 +47,8 @@ def measure_values(log: RankingLog, measure: Measure) -> Floats:
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values.reshape(log.n, -1)).all(axis=1)))
         raise LogError(
-            f"the metric '{measure.text}' is no number in row {log.numbers[row]}",
-            remedy="return a finite number for every ranking, 0 where there is nothing to count",
+            f"the metric '{measure.text}' is not finite in row {log.numbers[row]}",
+            remedy="return a finite number for every ranking, such as 0 without reward",
         )
     return values
 
@@ -69,9 +69,8 @@ def _operand(log: RankingLog, measure: Measure) -> Floats:
 
 
 def constant(text: str, value: float) -> LogError:
-    """Return the error of a metric that does not vary."""
+    """Return the error for a metric that does not vary."""
     return LogError(
-        f"the metric '{text}' is {value:g} in every ranking: it does not vary, so nothing can be said "
-        "of it",
-        remedy="leave it out, or look whether the column is the right one",
+        f"the metric '{text}' is {value:g} in every ranking, so its lift cannot be estimated",
+        remedy="leave it out, or check whether the column is the right one",
     )

@@ -1,4 +1,4 @@
-"""The metrics of one evaluation: which there are, which decides, and what must not happen to others."""
+"""The metrics of an evaluation: their expressions, the primary metric, and the guardrails."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,14 +19,14 @@ from counterrank.texts import suggestion
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number per ranking, or one per position, made of one reward: what estimators estimate."""
+    """A number per ranking or per position that is a function of one reward."""
 
     operand: str
     function: PageFunction | None = None
 
     @property
     def text(self) -> str:
-        """How it is written."""
+        """The expression of the measure."""
         if self.function is None:
             return self.operand
         return (
@@ -36,11 +36,11 @@ class Measure:
         )
 
 
-#: What a metric is made of: one measure, or two for their ratio, each summed over all rankings first.
+#: The measures of a metric: one, or numerator and denominator of a ratio of totals.
 Measures = tuple[Measure, ...]
 
 _NAME = r"(?:\"([^\"]+)\"|`([^`]+)`|([^\s()/\"`]+))"
-#: A column, or a function of one; `share` alone has words inside.
+#: A column, or a function of a column; only `share` has words in its argument.
 _TERM = re.compile(rf"\s*{_NAME}\s*(?:\(\s*(ranking\s+has\s)?\s*{_NAME}\s*\))?\s*")
 _FORMS = (
     "write a column, any(COLUMN), mrr(COLUMN), first(COLUMN), ndcg(COLUMN), count(COLUMN), "
@@ -49,7 +49,7 @@ _FORMS = (
 
 
 def parse_metric(text: str) -> Measures:
-    """Return what a metric's text means.
+    """Parse the expression of a metric.
 
     >>> [part.text for part in parse_metric("any(click)")], len(parse_metric("revenue per click"))
     (['any(click)'], 2)
@@ -57,7 +57,7 @@ def parse_metric(text: str) -> Measures:
     Raises
     ------
     ConfigError
-        The text is not understood; the message says where and shows the forms.
+        The syntax is wrong; the message says where and shows the forms.
     """
     if not text.strip():
         raise ConfigError(f"a metric is empty; {_FORMS}")
@@ -68,7 +68,7 @@ def parse_metric(text: str) -> Measures:
     if sign is None:
         raise _syntax_error(text, end)
     if sign[0] == "per" and re.fullmatch(r"\s*ranking\s*", text[sign.end() :]):
-        # A value is per ranking anyway.
+        # All values are per ranking.
         return left
     right, end = _term(text, sign.end())
     if end < len(text):
@@ -79,7 +79,7 @@ def parse_metric(text: str) -> Measures:
 
 
 def _term(text: str, start: int) -> tuple[Measures, int]:
-    """Return the column or function of one that stands at a place, and where it ends."""
+    """Parse a column or a function of a column; return its measures and the end of the match."""
     match = _TERM.match(text, start)
     if match is None:
         raise _syntax_error(text, start)
@@ -91,13 +91,13 @@ def _term(text: str, start: int) -> tuple[Measures, int]:
     if (name == "share") != (has is not None):
         raise _syntax_error(text, match.start(5))
     if name == "first":
-        # Rankings without a reward have no first one: they count in neither part.
+        # Rankings without a reward count neither in the numerator nor in the denominator.
         return (Measure(operand, FIRST_PLACE), Measure(operand, ANY)), match.end()
     functions = metric_functions() | {"share": ANY}
     if name not in functions:
         names = sorted([*functions, "first"])
         raise ConfigError(
-            f"the metric '{text}' uses '{name}', which is no function of rewards"
+            f"the metric '{text}' uses '{name}', which is not a function of rewards"
             f"{suggestion(name, names)}; known: {', '.join(names)}"
         )
     return (Measure(operand, functions[name]),), match.end()
@@ -109,33 +109,32 @@ def _syntax_error(text: str, start: int) -> ConfigError:
     return ConfigError(f"the metric '{text}' is not understood {where}; {_FORMS}")
 
 
-#: What the one reward of a log is called where nobody named it.
+#: The name of the reward of a log without named rewards.
 SINGLE = "reward"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric by name: what it is made of, and how it was written."""
+    """A named metric, with its measures and its expression."""
 
     name: str
-    #: What is estimated for it.
     measures: Measures
     text: str
 
     @property
     def ratio(self) -> bool:
-        """Whether it is one measure over another."""
+        """Whether it is a ratio of two measures."""
         return len(self.measures) > 1
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether a fall is good news."""
+        """Whether smaller values are better."""
         first = self.measures[0].function
         return first is FIRST_PLACE or (first is not None and first.lower_is_better)
 
     @property
     def unit(self) -> str:
-        """What the value is counted in: "per ranking", "per click", "position"."""
+        """The unit of the value: "per ranking", "per click", "position"."""
         above, below = self.measures[0], self.measures[-1]
         if not self.ratio:
             return "per ranking"
@@ -146,14 +145,14 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """All metrics of an evaluation, the primary among them, and the guardrails."""
+    """All metrics of an evaluation, the name of the primary one, and the guardrails."""
 
     all_metrics: tuple[Metric, ...]
     primary: str
-    #: Everything that is estimated, once each, the primary first.
+    #: All distinct measures, with that of the primary metric first.
     measures: Measures
     guardrails: tuple[Guardrail, ...] = ()
-    #: Whether they have names; a log may have one reward that nobody named.
+    #: Whether the metrics were named; False for the only reward of a log without names.
     named: bool = True
 
     @classmethod
@@ -163,12 +162,12 @@ class Metrics:
         primary: str | None = None,
         guardrails: Sequence[str | Guardrail] | str = (),
     ) -> "Metrics":
-        """Return the metrics that texts, or functions of one's own, describe.
+        """Return the metrics of expressions or user-defined functions by name.
 
         Raises
         ------
         ConfigError
-            A text is not understood, or a name is unknown.
+            The syntax of an expression is wrong, or a name is unknown.
         """
         by_name = {name: _metric(name, definition) for name, definition in rewards.items()}
         metrics = tuple(_expand_ratio(metric, by_name) for metric in by_name.values())
@@ -190,8 +189,8 @@ class Metrics:
                 )
         if by_name[chosen].ratio:
             raise ConfigError(
-                f"the primary metric '{chosen}' is a ratio; take what it counts, its numerator, as "
-                "the primary, and the ratio as a further metric or a guardrail"
+                f"the primary metric '{chosen}' is a ratio; use its numerator as the primary metric, "
+                "and the ratio as a further metric or a guardrail"
             )
         ordered = sorted(metrics, key=lambda metric: metric.name != chosen)
         parts = dict.fromkeys(measure for metric in ordered for measure in metric.measures)
@@ -206,7 +205,7 @@ class Metrics:
         primary: str | None,
         guardrails: Sequence[str | Guardrail] | str,
     ) -> "Metrics":
-        """Return the metrics that the user named, beside those that a log has by name."""
+        """Return the named rewards of a log and the metrics that the user requested."""
         requested = (
             rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
         )
@@ -216,7 +215,7 @@ class Metrics:
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """The rewards of the log that are needed, that of the primary first."""
+        """The required rewards of the log, with that of the primary metric first."""
         return tuple(dict.fromkeys(measure.operand for measure in self.measures))
 
     @property
@@ -251,7 +250,7 @@ def _metric(name: str, definition: Any) -> Metric:
 
 
 def _expand_ratio(metric: Metric, by_name: Mapping[str, Metric]) -> Metric:
-    """Return a ratio with the names of other metrics replaced by what they measure."""
+    """Return a ratio with the names of other metrics replaced by their measures."""
     if not metric.ratio:
         return metric
     parts = tuple(_referenced(measure, metric, by_name) for measure in metric.measures)
@@ -264,6 +263,6 @@ def _referenced(measure: Measure, metric: Metric, by_name: Mapping[str, Metric])
         return measure
     if referenced.ratio:
         raise ConfigError(
-            f"reward '{metric.name}': '{metric.text}' is a ratio of '{referenced.name}', a ratio itself"
+            f"reward '{metric.name}': '{metric.text}' contains '{referenced.name}', which is a ratio"
         )
     return referenced.measures[0]

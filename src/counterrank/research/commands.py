@@ -87,14 +87,16 @@ def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options:
     from counterrank.research import simulate as worlds
 
     check_outputs([], {"--out": out})
-    given = {name: value for name, value in {"K": k, **options}.items() if value is not None}
+    world_options = {
+        name: value for name, value in {"K": k, **options}.items() if value is not None
+    }
     # The published world is drawn in the paper's code and has no seed of ours.
-    given |= {"seed": seed} if preset != "published" else {}
-    if preset == "published" and given.get("actions") == worlds.published().A:
-        del given["actions"]
-    if preset in _WORLDS and "actions" in given:
-        given["items"] = given.pop("actions")
-    environment = worlds.preset(preset, **given)
+    world_options |= {"seed": seed} if preset != "published" else {}
+    if preset == "published" and world_options.get("actions") == worlds.published().A:
+        del world_options["actions"]
+    if preset in _WORLDS and "actions" in world_options:
+        world_options["items"] = world_options.pop("actions")
+    environment = worlds.preset(preset, **world_options)
     with showing_progress():
         truth = worlds.write_log(environment, n, out, seed=seed)
     click.echo(f"true value: {truth.value!r}")
@@ -119,9 +121,9 @@ forms such as "aips (oracle .1)"; "aips" is the tree from the log alone, as `eva
 """
 
 
-def _listed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+def _split_names(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
     """Split at commas."""
-    return tuple(part.strip() for text in given for part in text.split(",") if part.strip())
+    return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
 
 
 @click.command("reproduce", help=_HELP, short_help="Reproduce the figures and tables of the paper.")
@@ -140,7 +142,7 @@ def _listed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tu
 @click.option(
     "--estimators",
     multiple=True,
-    callback=_listed,
+    callback=_split_names,
     help="These instead of the figure's own, any that `counterrank estimators` lists, or your own by "
     "import path, package.module:Name.",
 )
@@ -210,8 +212,8 @@ def warmup() -> None:
             segments=["x_device"],
         )
         table = pq.read_table(log)
-        kept = [name for name in table.column_names if not name.endswith("_dist")]
-        evaluate(table.select(kept), list(shop.TARGETS)[:1], audit=False)
+        without_dists = [name for name in table.column_names if not name.endswith("_dist")]
+        evaluate(table.select(without_dists), list(shop.TARGETS)[:1], audit=False)
         learn(log)
         # And once with scores of candidates, whose pages show no item twice.
         scores = Path(folder) / "scores.parquet"

@@ -19,22 +19,22 @@ from counterrank.texts import listed
 def read_columns(
     files: Sequence[DataFile],
     options: ReadOptions,
-    known: Sequence[str],
-    needed: Sequence[str],
+    optional: Sequence[str],
+    required: Sequence[str],
     what: str,
 ) -> pa.Table:
-    """Return the files' rows: the columns of the format and those the user names; `needed` must be there."""
+    """Return the files' rows: the columns of the format and those the user names; `required` must be there."""
     named = [
         name
         for value in options.columns.values()
         for name in ([value] if isinstance(value, str) else value)
     ]
     extra = (options.context, options.segments, options.keep, options.targets)
-    columns = dict.fromkeys([*known, *named, *(name for names in extra for name in names or ())])
+    columns = dict.fromkeys([*optional, *named, *(name for names in extra for name in names or ())])
     pieces = []
     for file in files:
         names = tables.sample(file, 1).column_names
-        missing = [name for name in needed if name not in names]
+        missing = [name for name in required if name not in names]
         if missing:
             raise LogError(
                 f"{file.path} is not {what}: there is no column '{missing[0]}'; columns are "
@@ -70,15 +70,15 @@ def read_open_bandit(path: Path, options: ReadOptions) -> Converted:
     names = tables.sample(files[0], 1).column_names
     users = [name for name in names if name.startswith(_USER)]
     propensity = next((name for name in _PROPENSITY if name in names), _PROPENSITY[0])
-    needed = (*_BANDIT_COLUMNS, *([propensity] if options.require_propensity else []))
-    known = [*needed, propensity, "timestamp", *users]
-    table = read_columns(files, options, known, needed, "an Open Bandit log")
+    required = (*_BANDIT_COLUMNS, *([propensity] if options.require_propensity else []))
+    columns = [*required, propensity, "timestamp", *users]
+    table = read_columns(files, options, columns, required, "an Open Bandit log")
     roles = {**_BANDIT, **({"propensity": propensity} if propensity in names else {})}
-    own = options.over(roles, ["position", *users], "factored")
-    if UNIFORM in (own.targets or ()) and UNIFORM not in table.column_names:
+    read_options = options.over(roles, ["position", *users], "factored")
+    if UNIFORM in (read_options.targets or ()) and UNIFORM not in table.column_names:
         items = pc.max(table["item_id"]).as_py() + 1
         table = table.append_column(UNIFORM, pa.array(np.full(table.num_rows, 1.0 / items)))
-    return table, own, (SINGLE_POSITION,)
+    return table, read_options, (SINGLE_POSITION,)
 
 
 # KuaiRand (Gao et al. 2022, arXiv:2208.08696): short videos, some of them inserted at random.
@@ -110,8 +110,8 @@ def read_kuairand(path: Path, options: ReadOptions) -> Converted:
     standard policy are left out, and a note says so; with require_propensity=False every row is
     read and none has a propensity.
     """
-    known = [*_VIDEO_COLUMNS, *_CARRIED]
-    table = read_columns(expand(path), options, known, _VIDEO_COLUMNS, "a KuaiRand log")
+    columns = [*_VIDEO_COLUMNS, *_CARRIED]
+    table = read_columns(expand(path), options, columns, _VIDEO_COLUMNS, "a KuaiRand log")
     notes: tuple[str, ...] = ()
     if options.require_propensity:
         random = table.filter(pc.equal(table["is_rand"], 1))
@@ -127,5 +127,5 @@ def read_kuairand(path: Path, options: ReadOptions) -> Converted:
         if "propensity" not in table.column_names:
             known_shares = pa.array(np.full(table.num_rows, 1.0 / POOL))
             table = table.append_column("propensity", known_shares)
-    own = options.over(_VIDEO, ("tab",), "factored")
-    return table, replace(own, encode_actions=True), notes
+    read_options = options.over(_VIDEO, ("tab",), "factored")
+    return table, replace(read_options, encode_actions=True), notes

@@ -1,8 +1,8 @@
-"""Contract checks that every estimator, policy, MSE estimate, interval and engine passes.
+"""Contract checks for estimators, policies, MSE estimates, intervals and sources.
 
-In the spirit of scikit-learn's estimator checks: hand an object to `check_estimator`,
-`check_policy`, `check_interval`, `check_mse_estimate` or `check_source` in your own tests; an
-AssertionError says which law it breaks.
+Like scikit-learn's estimator checks, they are meant for tests of plug-ins: pass an object to
+`check_estimator`, `check_policy`, `check_interval`, `check_mse_estimate` or `check_source`. The
+AssertionError says which law the object violates.
 """
 
 from counterrank._lazy import attach

@@ -1,4 +1,4 @@
-"""Laws of estimators, and of what they are made of: intervals, MSE estimates and sources."""
+"""Contract checks of estimators, intervals, MSE estimates and sources."""
 
 import itertools
 import json
@@ -40,14 +40,42 @@ def check_estimator(
     shift: bool = False,
     policies: bool = False,
 ) -> None:
-    """Raise AssertionError unless `estimator` keeps the contract.
+    """Raise AssertionError unless `estimator` satisfies the contract.
 
-    Well-formed result; no mutation of the log; the same result for any chunking, row order and
-    repetition with one seed; clear errors on logs it cannot use. `equivariant`: V(c r) = c V(r).
-    `on_policy`: a target equal to the logger has weights one and earns what the log earned.
-    `shift`: V(r + c) = V(r) + c sum_k alpha_k, which normalised weights give. `unbiased`: exact on
-    a log that enumerates a space, whatever the behaviour. `policies`: it must know which rankings
-    policies would show, so the log has whole ones, and clicks for rewards.
+    The result must be well-formed and the same for any batches, order of rows and repetition with one
+    seed. The log must not be modified, and logs that the estimator cannot use must raise a
+    `CounterrankError`.
+
+    Parameters
+    ----------
+    estimator
+        The estimator to check.
+    seed
+        Seed of the log and of the estimator.
+    unbiased
+        Whether it must be exact on a log that enumerates all rankings, for any behaviour.
+    equivariant
+        Whether V(c r) = c V(r).
+    on_policy
+        Whether a target equal to the logger must have weights of one and the value of the log.
+    shift
+        Whether V(r + c) = V(r) + c sum_k alpha_k, as for normalised weights.
+    policies
+        Whether the estimator needs policies instead of propensities; the rewards are then clicks.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    AssertionError
+        The estimator violates a law, which the message names.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> check_estimator(cr.IPS(), unbiased=True)
     """
     rng = np.random.default_rng(seed)
     plain = log = random_log(rng)
@@ -70,7 +98,7 @@ def check_estimator(
     )
     for array in (frozen.action, frozen.reward, frozen.context, frozen.bucket):
         assert array is not None
-        # Writing to it then raises, which no comparison afterwards could miss.
+        # Writing to a read-only array raises.
         array.setflags(write=False)
     estimate(frozen)
     _chunking(estimator, log, original, seed)
@@ -91,7 +119,7 @@ def check_estimator(
         expected = original.value + 3.0 * float(log.position_weights.sum())
         higher = estimate(replace(log, reward=log.reward + 3.0)).value
         _same(higher, expected, "V(r + 3) is not V(r) + 3 sum alpha")
-    # A log of numbers, also where whole policies were asked for above: kinds are of numbers.
+    # With the log of propensities, because kinds are those of propensities.
     _refusals(estimate, plain)
     if unbiased:
         world = space(rng)
@@ -123,7 +151,7 @@ def _chunking(estimator: Estimator, log: RankingLog, expected: Estimate, seed: i
         MemorySource(log, threads=1), "new", seed=seed, by_unit=log.unit is not None
     )
     plan = estimator.plan(workspace)
-    # 37 divides neither the rows nor a kernel's block: every chunk ends in the middle of something.
+    # 37 divides neither the number of rows nor the block size of kernels.
     for size in (37, log.n):
         state: Any = None
         for chunk in log.chunks(size):
@@ -137,7 +165,7 @@ def _chunking(estimator: Estimator, log: RankingLog, expected: Estimate, seed: i
 def _refusals(estimate: Callable[[RankingLog], Estimate], log: RankingLog) -> None:
     values = log.propensity.values  # type: ignore[union-attr]
     for kind in SUPPORTS:
-        # The same numbers under every name: each must be used or refused, none may give nonsense.
+        # The same numbers as each kind: the estimator must use or refuse them.
         numbers = values.prod(axis=1) if kind == "joint" else values
         renamed_log = replace(
             log,
@@ -161,16 +189,39 @@ def _same(value: float, expected: float, law: str) -> None:
 Method = Callable[[Quantity, float], tuple[float, float]]
 
 _LEVEL = 0.9
-#: A method with the right level is called too short with this chance.
+#: False-alarm rate for a method with the right level.
 _ALARM = 1e-6
 
 
 def check_interval(method: Method, *, seed: int = 0, runs: int = 100) -> None:
-    """Raise AssertionError unless `method(quantity, level)` keeps the contract.
+    """Raise AssertionError unless `method(quantity, level)` satisfies the contract of intervals.
 
-    Finite, ordered, repeatable; wider for a higher level, shorter for more rows; V(4 r) has four
-    times the ends; levels outside (0, 1) are refused in our words; and over `runs` logs of a world
-    with known value it holds that value no less often than it says (binomial test, false-alarm rate 1e-6).
+    Intervals must be finite, ordered and repeatable, wider for a higher level, shorter for more rows,
+    and four times as large for rewards times four. Levels outside (0, 1) must raise a
+    `CounterrankError`. Over `runs` logs of a world with known value, the coverage must not be
+    significantly below the level (binomial test, false-alarm rate 1e-6).
+
+    Parameters
+    ----------
+    method
+        A function of a quantity and a level that returns both ends.
+    seed
+        Seed of the logs.
+    runs
+        Number of logs for the test of coverage.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    AssertionError
+        The method violates a law, which the message names.
+
+    Examples
+    --------
+    >>> check_interval(lambda quantity, level: quantity.interval(level))
     """
     from scipy import stats
 
@@ -206,7 +257,7 @@ def check_interval(method: Method, *, seed: int = 0, runs: int = 100) -> None:
     truth = float(world.value.sum())
     ends = np.array([method(quantity_of(drawn(300, 3, run)), _LEVEL) for run in range(runs)])
     held = int(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).sum())
-    # One-sided: an interval that is too long breaks no promise.
+    # One-sided, because an interval may be too long.
     p_value = stats.binomtest(held, runs, _LEVEL, alternative="less").pvalue
     assert p_value > _ALARM, (
         f"holds the truth {held} times of {runs} at level {_LEVEL} (p = {p_value:.1e})"
@@ -229,18 +280,41 @@ def check_mse_estimate(
     doubled: MSEEstimate | None = None,
     detects: bool = True,
 ) -> None:
-    """Raise AssertionError unless `estimate` keeps the contract.
+    """Raise AssertionError unless `estimate` satisfies the contract of MSE estimates.
 
-    It has a name; its objective is well-formed and does not touch what it is given; trees grown with
-    it are the same for the same seed and for doubled rewards (`doubled` is the estimate to use then,
-    where it holds values). `detects` adds: where interaction is strong and rows are many, the model
-    without it is never chosen.
+    It must have a name, and an objective that is well-formed and does not modify its input. Trees
+    grown with it must be the same for the same seed and for doubled rewards.
+
+    Parameters
+    ----------
+    estimate
+        The MSE estimate to check.
+    seed
+        Seed of the log and the trees.
+    doubled
+        The estimate for doubled rewards, if it depends on the scale of rewards.
+    detects
+        Whether strong interaction in many rows must exclude the model without interaction.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    AssertionError
+        The estimate violates a law, which the message names.
+
+    Examples
+    --------
+    >>> from counterrank.estimators.behavior.estimates import Pairs
+    >>> check_mse_estimate(Pairs())
     """
     assert estimate.name and isinstance(estimate.name, str), "an MSE estimate needs a name"
     log, models = interacting_log(np.random.default_rng(seed)), candidates(3, ["S", "I"])
 
     def watched(position: Position) -> Objective:
-        """Return the estimate's objective, given arrays that cannot be written to."""
+        """Return the estimate's objective for read-only arrays."""
         for array in (position.tails, position.y):
             array.setflags(write=False)
         objective = estimate.objective(position)
@@ -256,8 +330,7 @@ def check_mse_estimate(
 
     first = assigned(SimpleNamespace(name=estimate.name, objective=watched), log)
     assert np.array_equal(assigned(estimate, log), first), "two trees with one seed differ"
-    # An MSE has the unit of rewards squared: a tree that changes with the unit has a threshold in
-    # it.
+    # An MSE scales with the square of rewards; a tree that depends on the scale has a threshold.
     twice = assigned(doubled or estimate, replace(log, reward=2.0 * log.reward))
     assert np.array_equal(twice, first), "the tree for doubled rewards is another"
     alone = [m.name for m in models].index("I")
@@ -267,9 +340,9 @@ def check_mse_estimate(
 
 
 def interacting_log(rng: np.random.Generator) -> RankingLog:
-    """Return 4000 rankings in which every reward depends strongly on all items: 6 more when no two are the same.
+    """Return 4000 rankings with strong interaction: rewards are larger by 6 if all items are distinct.
 
-    All rows share one context, so that the biases of two groups cannot cancel.
+    All rows have the same context, so that the biases of two groups cannot cancel.
     """
     world = space(rng, contexts=1)
     distinct = np.array([len(set(ranking)) == len(ranking) for ranking in world.rankings.tolist()])
@@ -278,15 +351,38 @@ def interacting_log(rng: np.random.Generator) -> RankingLog:
 
 
 def _sums(batch: RankingLog) -> Floats:
-    """Return what must not be lost or doubled: the number of rows, and sums of actions and rewards."""
+    """Return the number of rows and the sums of actions and rewards."""
     return np.array([batch.n, batch.action.sum(), batch.reward.sum()], dtype=np.float64)
 
 
 def check_source(source: Source, log: RankingLog, *, target: str = "new") -> None:
-    """Raise AssertionError unless `source` holds exactly the rows of `log` and sums like it.
+    """Raise AssertionError unless `source` has exactly the rows of `log`.
 
-    Every row once; passes repeat to the last digit; moments equal those in memory to 1e-10; a
-    sample is a sample.
+    Passes must repeat exactly, sums and estimates must equal those of the log in memory to 1e-10, and
+    samples must have the requested size.
+
+    Parameters
+    ----------
+    source
+        The source to check.
+    log
+        The rows of the source as a log in memory.
+    target
+        A target of the log.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    AssertionError
+        The source violates a law, which the message names.
+
+    Examples
+    --------
+    >>> log = random_log(np.random.default_rng(0))
+    >>> check_source(MemorySource(log), log)
     """
     sums, expected_sums = source.reduce(_sums), _sums(log)
     assert (sums[:2] == expected_sums[:2]).all(), f"rows {sums} against {expected_sums}"

@@ -1,4 +1,4 @@
-"""Laws every policy keeps, by enumeration of its rankings."""
+"""Contract checks of policies, by enumeration of all rankings."""
 
 import itertools
 import math
@@ -12,25 +12,47 @@ from counterrank.arrays import Floats
 from counterrank.errors import PolicyError
 from counterrank.policies import CAPABILITIES, Policy, kinds, load_policy, save_policy
 
-#: Rows that are looked at, spread over all of them, and the most rankings that are listed for each.
+#: Number of rows that are checked, and the largest number of rankings that are enumerated.
 ROWS, RANKINGS = 5, 10_000
 
 
 def check_policy(
     policy: Policy, *, length: int, rng: np.random.Generator, exact: float = 1e-9
 ) -> None:
-    """Raise AssertionError unless a small policy (at most 10,000 rankings) keeps the contract; takes seconds.
+    """Raise AssertionError unless a small policy satisfies the contract; takes seconds.
 
-    Probabilities of all rankings sum to one; prefixes, positions and any subset of positions are
-    the sums they should be, to `exact` (or to six of their stated standard errors, where they are
-    sampled); draws come as often as they should (chi-square, false-alarm rate 1e-6); padding is
-    ignored; `take` follows rows; a policy that can be stored comes back the same; its capabilities
-    are known ones. Five rows are looked at.
+    The probabilities of all rankings must sum to one, and those of prefixes, positions and subsets of
+    positions must be sums of them. Draws must follow the probabilities (chi-square test, false-alarm
+    rate 1e-6). Padding must be ignored, `take` must select rows, a policy that can be stored must be
+    restored unchanged, and its capabilities must be known. Five rows are checked.
+
+    Parameters
+    ----------
+    policy
+        A policy with at most 10,000 rankings.
+    length
+        Number of positions.
+    rng
+        The source of random numbers.
+    exact
+        Tolerance of probabilities; sampled ones may differ by six standard errors.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    AssertionError
+        The policy violates a law, which the message names.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> check_policy(cr.PlackettLuce([[1.0, 0.5, 0.0]]), length=2, rng=np.random.default_rng(0))
     """
     strange = ", ".join(sorted(policy.capabilities - CAPABILITIES))
-    assert not strange, (
-        f"nobody asks for the capabilities {strange}; known: {', '.join(sorted(CAPABILITIES))}"
-    )
+    assert not strange, f"unknown capabilities {strange}; known: {', '.join(sorted(CAPABILITIES))}"
     rankings = _rankings(policy, length)
     rows = sorted({int(row) for row in np.linspace(0, policy.n_rows - 1, ROWS).round()})
     for row in rows:
@@ -43,7 +65,7 @@ def check_policy(
         if "sample" in policy.capabilities:
             _draws(row_policy, rankings, joint, rng)
         _padding(row_policy, rankings[np.argmax(joint)])
-    # A plugin's policy may live in code alone; ours have a form on disk.
+    # Policies of plug-ins need not be storable.
     if type(policy).__name__ in kinds():
         with tempfile.TemporaryDirectory() as folder:
             save_policy(policy, Path(folder) / "policy.npz")
@@ -86,7 +108,7 @@ def _joint(policy: Policy, rankings: NDArray[np.int64]) -> Floats:
 def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact: float) -> None:
     length = rankings.shape[1]
     masks = np.array(list(itertools.product([False, True], repeat=length))[1:])
-    # All 2^K subsets of positions, so of a few rankings only.
+    # A few rankings only, because there are 2^K subsets of positions.
     likely = np.argsort(-joint)[: min(12, len(joint))]
     shown = rankings[likely]
     result = _for_all(policy, shown).subset_log_prob(shown, masks)
@@ -114,15 +136,14 @@ def _draws(
     index = {tuple(r): i for i, r in enumerate(rankings.tolist())}
     counts = np.bincount([index[tuple(r)] for r in drawn.tolist()], minlength=len(rankings))
     assert (joint[counts > 0] > 0).all(), "a ranking was drawn that has probability zero"
-    # Cochran's rule: chi-square is no law of cells that expect fewer than five; those stand
-    # together.
+    # Cochran's rule: cells with an expectation below five are merged.
     common = joint * size >= 5
     observed = np.append(counts[common], counts[~common].sum())
     expected = np.append(joint[common], joint[~common].sum()) * size
     keep = expected > 0
     if keep.sum() < 2:
         return
-    # scipy refuses totals that differ, and these do by rounding.
+    # SciPy requires equal totals, and these differ by rounding.
     scaled = expected[keep] * observed[keep].sum() / expected[keep].sum()
     p_value = stats.chisquare(observed[keep], scaled).pvalue
     assert p_value > 1e-6, f"draws do not follow the probabilities (p = {p_value:.1e})"

@@ -1,4 +1,4 @@
-"""Tiny worlds that can be enumerated, so that expectations are sums and unbiasedness is an equality."""
+"""Small worlds that can be enumerated, so that unbiasedness can be tested as an equality."""
 
 import itertools
 from dataclasses import dataclass
@@ -12,10 +12,22 @@ from counterrank.policies import Factored
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A world of X contexts, A actions and K positions with independent positions and known expected rewards.
+    """A world of X contexts, A actions and K positions with factored policies and known expected rewards.
 
-    `logging` and `target` (X, A); `quality` (X, A^K, K) is E[r_k | x, a] for every ranking in
-    `rankings` (A^K, K).
+    Parameters
+    ----------
+    logging, target
+        Item probabilities (X, A) of the two policies.
+    rankings
+        All rankings (A^K, K).
+    quality
+        Expected rewards E[r_k | x, a] (X, A^K, K).
+
+    Examples
+    --------
+    >>> world = space(np.random.default_rng(0))
+    >>> world.rankings.shape, world.value.shape
+    ((27, 3), (3,))
     """
 
     logging: Floats
@@ -25,7 +37,7 @@ class Space:
 
     @property
     def value(self) -> Floats:
-        """The target's true V_k (K,), by enumeration."""
+        """The true values V_k (K,) of the target, by enumeration."""
         value: Floats = np.einsum("xs,xsk->k", self._probability(self.target), self.quality) / len(
             self.logging
         )
@@ -38,8 +50,8 @@ class Space:
 def space(rng: np.random.Generator, *, contexts: int = 2) -> Space:
     """Return a random world of 3 actions and 3 positions in which every reward depends on all items.
 
-    Logging probabilities are multiples of 1/4, so that a log in which every ranking stands as often
-    as its probability demands has whole numbers of rows.
+    Logging probabilities are multiples of 1/4, so that each ranking can occur in a log exactly in
+    proportion to its probability.
     """
     quarters = np.stack([rng.permutation([2, 1, 1]) for _ in range(contexts)])
     target = rng.dirichlet(np.ones(3), size=contexts)
@@ -49,14 +61,29 @@ def space(rng: np.random.Generator, *, contexts: int = 2) -> Space:
 
 
 def exact_log(world: Space) -> RankingLog:
-    """Return a log in which every (context, ranking) stands exactly in proportion to its probability.
+    """Return a log in which every (context, ranking) occurs exactly in proportion to its probability.
 
-    A mean over its rows is an expectation, so an unbiased estimator must give the true value to
-    rounding.
+    Means over its rows are expectations, so that an unbiased estimator gives the true value.
+
+    Parameters
+    ----------
+    world
+        The world to enumerate.
+
+    Returns
+    -------
+    RankingLog
+        The log, with a target "new".
+
+    Examples
+    --------
+    >>> world = space(np.random.default_rng(0))
+    >>> exact_log(world).n
+    128
     """
     rows, where = [], []
     for x in range(len(world.logging)):
-        # Quarters: the product over K positions is a whole number of rows out of 4^K.
+        # Probabilities are quarters, so products over K positions are multiples of 4^-K.
         counts = np.rint(4 * world.logging[x]).astype(np.int64)[world.rankings].prod(axis=1)
         rows.append(np.repeat(np.arange(len(world.rankings)), counts))
         where.append(np.full(counts.sum(), x))
@@ -70,7 +97,7 @@ def exact_log(world: Space) -> RankingLog:
 
 
 def drawn_log(world: Space, n: int, rng: np.random.Generator) -> RankingLog:
-    """Return n rankings drawn from a world, with Gaussian noise on the rewards, without units."""
+    """Return n rankings drawn from a world, with normal noise in the rewards and without units."""
     contexts, actions = world.logging.shape
     length = world.rankings.shape[1]
     context = rng.integers(0, contexts, n)
@@ -88,7 +115,7 @@ def _log_of(
     reward: Floats,
     unit: Ints | None = None,
 ) -> RankingLog:
-    """Return rows with both policies' distributions (n, A) and their probabilities of what was shown."""
+    """Return a log with the item distributions (n, A) of both policies and their propensities."""
     return RankingLog(
         action=action,
         reward=reward,
@@ -101,9 +128,27 @@ def _log_of(
 
 
 def random_log(rng: np.random.Generator, *, n: int = 400) -> RankingLog:
-    """Return an ordinary random log with context, units, whole distributions and one target "new"."""
-    # Dirichlet(3) below: no propensity near zero, or laws that hold to 1e-9 would drown in
-    # rounding.
+    """Return a random log with context, units, item distributions and a target "new".
+
+    Parameters
+    ----------
+    rng
+        The source of random numbers.
+    n
+        Number of rankings.
+
+    Returns
+    -------
+    RankingLog
+        The log, with three positions and three actions.
+
+    Examples
+    --------
+    >>> log = random_log(np.random.default_rng(0), n=50)
+    >>> log.n, log.K, list(log.targets)
+    (50, 3, ['new'])
+    """
+    # Dirichlet(3) avoids propensities near zero, whose rounding errors would exceed tolerances.
     context = rng.normal(size=(n, 2))
     logging, target = (rng.dirichlet(np.full(3, 3.0), size=n) for _ in range(2))
     action = Factored(logging).sample(3, rng)[:, 0]

@@ -70,7 +70,7 @@ def test_toy_enumeration_against_simulation():
     r = mu + delta * a[:, 1] + sigma * rng.normal(size=len(a))
     for both in (True, False):
         w = 2 * target[a[:, 0]] * (2 * target[a[:, 1]] if both else 1)
-        bias, variance = results.bias_and_variance(both=both)
+        bias, variance = results.bias_and_variance(weighs_both=both)
         value = mu + delta * p
         error = np.std(w * r) / np.sqrt(len(a))
         # |z| < 5: false alarm 6e-7

@@ -52,8 +52,8 @@ def run(
     result.to_html(folder / "report.html")
     console = console or Console()
     console.print(result)
-    for part in renderables(_truth(result, shop.truth(n))):
-        console.print(part)
+    for block in renderables(_truth(result, shop.truth(n))):
+        console.print(block)
     learned = learn(log)
     learned.to_html(folder / "learned.html")
     learned.to_json(
@@ -84,14 +84,14 @@ def _true_gain(learned: "Learned", log: Path, n: int) -> str:
         shop.click_probability(who, served[:, j]).sum(axis=1).mean() for j in range(served.shape[1])
     ]
     gain = float(np.mean(gains)) - shop.true_value(who, shop.logging_policy(who))
-    found = learned.certificate
-    error = found.stderr
+    certificate = learned.certificate
+    error = certificate.stderr
     promised = (
-        f"at least {at_least(found.low, error, sign=True)} was promised"
-        if found.certified
+        f"at least {at_least(certificate.low, error, sign=True)} was promised"
+        if certificate.certified
         else "nothing was promised"
     )
-    true, estimate = (plain(value, error, sign=True) for value in (gain, found.value))
+    true, estimate = (plain(value, error, sign=True) for value in (gain, certificate.value))
     return f"The truth: {true} clicks per page; {promised}, {estimate} estimated."
 
 

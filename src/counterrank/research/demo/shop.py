@@ -57,20 +57,20 @@ class Visits:
     @property
     def loyalty(self) -> Floats:
         """From 0 for the first visit to 1 for those known for months."""
-        found: Floats = np.tanh(self.tenure_days / 60)
-        return found
+        share: Floats = np.tanh(self.tenure_days / 60)
+        return share
 
     @property
     def evening(self) -> Floats:
         """From 0 in the morning to 1 at eight in the evening."""
-        found: Floats = 0.5 + 0.5 * np.cos((self.hour - 20) / 12 * np.pi)
-        return found
+        share: Floats = 0.5 + 0.5 * np.cos((self.hour - 20) / 12 * np.pi)
+        return share
 
     @property
     def phone(self) -> NDArray[np.bool_]:
         """On a phone."""
-        found: NDArray[np.bool_] = self.device == "mobile"
-        return found
+        on_phone: NDArray[np.bool_] = self.device == "mobile"
+        return on_phone
 
 
 def visits(n: int, rng: np.random.Generator) -> Visits:
@@ -117,20 +117,20 @@ def target_policy(who: Visits, name: str) -> Floats:
 def matters(who: Visits) -> NDArray[np.bool_]:
     """Return (n, K, K): whether slot l acts on the clicks of slot k, l != k."""
     above = np.tri(SLOTS, k=-1, dtype=bool)
-    others = ~np.eye(SLOTS, dtype=bool)
+    off_diagonal = ~np.eye(SLOTS, dtype=bool)
     desk_new = ~who.phone & ~who.returning
-    found: NDArray[np.bool_] = (who.phone[:, None, None] & above) | (
-        desk_new[:, None, None] & others
+    relevant: NDArray[np.bool_] = (who.phone[:, None, None] & above) | (
+        desk_new[:, None, None] & off_diagonal
     )
-    return found
+    return relevant
 
 
 def click_probability(who: Visits, shown: NDArray[np.int64]) -> Floats:
     """Return (n, K): the probability of a click on each slot of the pages shown (n, K)."""
-    own = np.take_along_axis(appeal(who), shown, axis=1)
-    kept = np.where(matters(who), (1 - HARM[shown])[:, None, :], 1.0).prod(axis=2)
-    found: Floats = EXAMINED * own * kept
-    return found
+    item_appeal = np.take_along_axis(appeal(who), shown, axis=1)
+    unharmed = np.where(matters(who), (1 - HARM[shown])[:, None, :], 1.0).prod(axis=2)
+    probability: Floats = EXAMINED * item_appeal * unharmed
+    return probability
 
 
 def true_value(who: Visits, policy: Floats) -> float:
@@ -139,10 +139,12 @@ def true_value(who: Visits, policy: Floats) -> float:
     Slots are drawn independently, so the expectation of the product is the product of the
     expectations.
     """
-    own = (policy * appeal(who)).sum(axis=1)
-    kept = (policy * (1 - HARM)).sum(axis=1)
-    others = matters(who).sum(axis=2)  # (n, K)
-    return float((EXAMINED * own[:, None] * kept[:, None] ** others).sum(axis=1).mean())
+    mean_appeal = (policy * appeal(who)).sum(axis=1)
+    unharmed = (policy * (1 - HARM)).sum(axis=1)
+    n_relevant = matters(who).sum(axis=2)  # (n, K)
+    return float(
+        (EXAMINED * mean_appeal[:, None] * unharmed[:, None] ** n_relevant).sum(axis=1).mean()
+    )
 
 
 def truth(n: int = ROWS, seed: int = SEED) -> dict[str, float]:
@@ -152,8 +154,8 @@ def truth(n: int = ROWS, seed: int = SEED) -> dict[str, float]:
     {'logging': 2.3, 'personalised': 2.56, 'clickbait': 2.0}
     """
     who = visits(n, np.random.default_rng(seed))
-    found = {"logging": true_value(who, logging_policy(who))}
-    return found | {name: true_value(who, target_policy(who, name)) for name in TARGETS}
+    values = {"logging": true_value(who, logging_policy(who))}
+    return values | {name: true_value(who, target_policy(who, name)) for name in TARGETS}
 
 
 def make_log(path: str | os.PathLike[str], *, n: int = ROWS, seed: int = SEED) -> None:

@@ -33,9 +33,9 @@ class Setting:
     @property
     def world(self) -> dict[str, Any]:
         """The options of the world."""
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        del given["n"]
-        return given
+        options = {name: value for name, value in asdict(self).items() if value is not None}
+        del options["n"]
+        return options
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ def oracle_noise(name: str) -> float | None:
     >>> oracle_noise("aips (oracle .1)"), oracle_noise("aips (oracle)"), oracle_noise("aips")
     (0.1, 0.3, None)
     """
-    found = re.fullmatch(r"aips \(oracle ?([\d.]*)\)", name)
-    return None if found is None else float(found[1] or ORACLE_NOISE)
+    match = re.fullmatch(r"aips \(oracle ?([\d.]*)\)", name)
+    return None if match is None else float(match[1] or ORACLE_NOISE)
 
 
 _LABELS: dict[Parameter, str] = {
@@ -154,8 +154,10 @@ def _noise(name: str, number: int, parameter: Parameter) -> Experiment:
 
 
 def _other(name: str, number: str, caption: str, kind: Kind, parameter: Parameter) -> Experiment:
-    some = ESTIMATORS if kind == "runtime" else ()
-    return Experiment(name, (Picture(number, caption),), parameter, _VALUES[parameter], kind, some)
+    estimators = ESTIMATORS if kind == "runtime" else ()
+    return Experiment(
+        name, (Picture(number, caption),), parameter, _VALUES[parameter], kind, estimators
+    )
 
 
 _TABLE = (

@@ -87,12 +87,12 @@ class PublishedRun:
         env, n = self.env, len(self.log.context)
         p = _policy(env, "target")
         # Row i sees the base reward of row i // K: the first n / K rows count K times each.
-        seen = np.bincount(np.arange(n) // env.K, minlength=len(self.base)) / n
+        context_share = np.bincount(np.arange(n) // env.K, minlength=len(self.base)) / n
         shares = np.bincount(self.log.behavior, minlength=env.M) / n
-        others = (env.masks & ~np.eye(env.K, dtype=bool)).sum(axis=2)  # (M, K)
+        n_relevant = (env.masks & ~np.eye(env.K, dtype=bool)).sum(axis=2)  # (M, K)
         out: Floats = (
-            seen @ self.base @ p
-            + shares @ others * (p @ env.interaction @ p)
+            context_share @ self.base @ p
+            + shares @ n_relevant * (p @ env.interaction @ p)
             + env.sigma * _shared(n)[1].mean()
         )
         return out
@@ -112,10 +112,10 @@ class PublishedRun:
         context = np.empty((_FRESH_DATA_SETS * n, env.d))
         y = np.empty((env.K, env.M, len(context)), dtype=np.float32)
         for first in range(0, len(context), n):
-            part = slice(first, first + n)
-            context[part] = stream.standard_normal((n, env.d))
-            fresh, _ = _batch(env, context[part], stream)
-            contributions(ratio[fresh.action], fresh.reward, env.masks, y[:, :, part])
+            block = slice(first, first + n)
+            context[block] = stream.standard_normal((n, env.d))
+            fresh, _ = _batch(env, context[block], stream)
+            contributions(ratio[fresh.action], fresh.reward, env.masks, y[:, :, block])
         return OracleView(values, context, y)
 
 
@@ -183,8 +183,8 @@ def expected(action: Ints, behavior: Ints, masks: Bools, effect: Floats, base: F
     keeps expected rewards as float16: up to 5e-4 of each value is its rounding.
     """
     n, K = action.shape
-    own = base[np.arange(n)[:, None] // K, action]
-    total: Floats = own + effect_of_others(action, behavior, masks, effect)
+    base_of_item = base[np.arange(n)[:, None] // K, action]
+    total: Floats = base_of_item + effect_of_others(action, behavior, masks, effect)
     return total.astype(np.float16).astype(np.float64)
 
 
@@ -200,12 +200,12 @@ def contributions(
     """
     columns = np.ascontiguousarray(ratio.T)
     # Sets of items that several positions and models share are multiplied once.
-    known: dict[bytes, Floats] = {}
+    products: dict[bytes, Floats] = {}
     for m, k in np.ndindex(masks.shape[:2]):
         chosen = masks[m, k]
-        if chosen.tobytes() not in known:
-            known[chosen.tobytes()] = columns[chosen].prod(axis=0)
-        out[k, m] = known[chosen.tobytes()] * reward[:, k]
+        if chosen.tobytes() not in products:
+            products[chosen.tobytes()] = columns[chosen].prod(axis=0)
+        out[k, m] = products[chosen.tobytes()] * reward[:, k]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,27 +245,27 @@ class RandomTree:
         self.tables = (np.concatenate([y, y**2]).T.copy(), np.ascontiguousarray(fresh.T))
         self.floor = -np.inf
         rows = (np.arange(self.n), np.arange(len(self.tables[1])))
-        whole = self._sums(rows)
-        root = int(self._score(whole, rng.standard_normal(self.M)).argmin())
+        root_sums = self._sums(rows)
+        root = int(self._score(root_sums, rng.standard_normal(self.M)).argmin())
         # The variance of the last model, without a bias; set after the root is scored, which has no
         # floor in the public code.
-        last = np.array([*whole[:2, -1], value * len(rows[1])])
+        last = np.array([*root_sums[:2, -1], value * len(rows[1])])
         self.floor = float(self._score(last, 0.0))
         #: Sums of y, of its squares and of simulated y under the assignment so far.
-        self.totals = whole[:, root]
+        self.totals = root_sums[:, root]
         self.nodes: list[list[float]] = [[root, -1, np.nan]]
         self.choice = np.full(self.n, root)
         stack = [(0, *rows, 0)]
         while stack:
-            stack += self._divided(*stack.pop())
+            stack += self._split(*stack.pop())
 
     def _sums(self, rows: tuple[Ints, Ints]) -> Floats:
         """Return the sums of y, of its squares and of simulated y over logged and simulated rows (3, M)."""
-        both = (
-            table[some].sum(axis=0, dtype=np.float64)
-            for table, some in zip(self.tables, rows, strict=True)
+        sums = (
+            table[selected].sum(axis=0, dtype=np.float64)
+            for table, selected in zip(self.tables, rows, strict=True)
         )
-        return np.concatenate(list(both)).reshape(3, self.M)
+        return np.concatenate(list(sums)).reshape(3, self.M)
 
     def _score(self, sums: Floats, normal: Floats | float) -> Floats:
         """Return variance + squared bias of assignments with these sums (3, ...)."""
@@ -273,33 +273,33 @@ class RandomTree:
         bias = sums[2] / len(self.tables[1]) - self.value
         # Noise in proportion to the bias: sigma = .3 |bias| in section 4.1.
         bias = bias + np.abs(bias) * self.settings.noise * normal
-        found: Floats = np.maximum(variance, self.floor) + bias * bias
-        return found
+        score: Floats = np.maximum(variance, self.floor) + bias * bias
+        return score
 
-    def _divided(
+    def _split(
         self, node: int, rows: Ints, fresh: Ints, depth: int
     ) -> list[tuple[int, Ints, Ints, int]]:
         """Search a node; return its two sides when one of its partitions is accepted."""
         if depth >= self.settings.max_depth or len(rows) < 2 * self.settings.min_leaf:
             return []
-        whole, own = self._sums((rows, fresh)), int(self.nodes[node][0])
+        node_sums, node_model = self._sums((rows, fresh)), int(self.nodes[node][0])
         # The assignment without this node: squared bias is of the whole, so no node can be scored
         # by itself.
-        base = self.totals - whole[:, own]
+        base = self.totals - node_sums[:, node_model]
         best = float(self._score(self.totals, self.rng.standard_normal()))
         features, threshold, normal = self._draw(rows)
         below = [
-            context[some][:, features] < threshold
-            for context, some in zip(self.contexts, (rows, fresh), strict=True)
+            context[selected][:, features] < threshold
+            for context, selected in zip(self.contexts, (rows, fresh), strict=True)
         ]
         left = np.concatenate(
             [
-                side.T.astype(np.float64) @ table[some].astype(np.float64)
-                for side, table, some in zip(below, self.tables, (rows, fresh), strict=True)
+                side.T.astype(np.float64) @ table[selected].astype(np.float64)
+                for side, table, selected in zip(below, self.tables, (rows, fresh), strict=True)
             ],
             axis=1,
         ).reshape(-1, 3, self.M)  # (S, 3, M)
-        right = whole - left
+        right = node_sums - left
         sums = base[:, None, None] + (left[..., None] + right[:, :, None, :])  # (S, 3, M, M)
         scores = self._score(sums.swapaxes(0, 1), normal).reshape(len(features), -1)
         least = scores.min(axis=1)
@@ -350,14 +350,14 @@ class Assigned:
 
 
 @lru_cache(maxsize=1)
-def _told(run: PublishedRun) -> OracleView:
+def _oracle_view(run: PublishedRun) -> OracleView:
     """Return what the oracle of a run is told, made once for any noise."""
     return run.oracle()
 
 
 def oracle_assignment(run: PublishedRun, log: RankingLog, noise: float = ORACLE_NOISE) -> Assigned:
     """Return the model of each row and position, a tree for every position of a published run."""
-    view, masks, settings = _told(run), run.env.masks, RandomGrowth(noise=noise)
+    view, masks, settings = _oracle_view(run), run.env.masks, RandomGrowth(noise=noise)
     # The legacy generator: its normals are not those of `default_rng`, whatever the seed.
     rng = np.random.RandomState(run.seed)
     assert log.context is not None

@@ -89,12 +89,12 @@ def read_rows(folder: Path, seeds: Any) -> Rows:
     tables = []
     for seed in seeds:
         path = seed_file(folder, seed)
-        found = read_seed(path)
-        if found is None:
+        seed_table = read_seed(path)
+        if seed_table is None:
             raise ConfigError(
                 f"{path} cannot be read as results; run the figure again, which does that seed anew"
             )
-        tables.append(found)
+        tables.append(seed_table)
     table = pa.concat_tables(tables, promote_options="default")
     return {name: table[name].to_numpy() for name in table.column_names}
 
@@ -124,30 +124,30 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
 
 def accuracy_tables(experiment: Experiment, rows: Rows) -> Iterator[str]:
     """Yield a table of each metric / V^2, the published value and our ratio to it in brackets; then differences."""
-    found = summarise(rows, common_truth=True)
+    summaries = summarise(rows, common_truth=True)
     for metric, title in TITLES.items():
-        texts = (_beside_published(experiment, s, metric) for s in found)
+        texts = (_beside_published(experiment, s, metric) for s in summaries)
         yield grid(title, texts)
-    covered = ((s["estimator"], s["x"], f"{s['coverage']:.2f}") for s in found)
+    covered = ((s["estimator"], s["x"], f"{s['coverage']:.2f}") for s in summaries)
     yield grid("95 % intervals contained the truth", covered)
-    names = dict.fromkeys(s["estimator"] for s in found)
+    names = dict.fromkeys(s["estimator"] for s in summaries)
     # Somebody's own estimator, the last, is what all others are held against.
-    against = ["aips", *(name for name in names if name not in experiment.estimators)][-1]
-    if against in names and len(names) > 1:
-        yield paired_table(rows, against)
+    reference = ["aips", *(name for name in names if name not in experiment.estimators)][-1]
+    if reference in names and len(names) > 1:
+        yield paired_table(rows, reference)
 
 
 def _beside_published(experiment: Experiment, s: Summary, metric: str) -> tuple[str, Any, str]:
     name, x, ours = s["estimator"], s["x"], s[metric]
     theirs = published(experiment.name, metric, name, x)
-    beside = "" if theirs is None else f" ({theirs:.3g}, x{ours / theirs:.2f})"
-    return name, x, f"{ours:.3g}{beside}"
+    comparison = "" if theirs is None else f" ({theirs:.3g}, x{ours / theirs:.2f})"
+    return name, x, f"{ours:.3g}{comparison}"
 
 
-def paired_table(rows: Rows, against: str) -> str:
+def paired_table(rows: Rows, reference: str) -> str:
     """Return the differences of squared errors on the same seeds, with 95 % intervals."""
-    found = paired(rows, against)
-    seeds = min((p["seeds"] for p in found), default=0)
+    differences = paired(rows, reference)
+    seeds = min((p["seeds"] for p in differences), default=0)
     note = f"Differences on the same {seeds} seeds, with 95 % intervals. "
     note += (
         "* marks those beyond chance."
@@ -155,16 +155,16 @@ def paired_table(rows: Rows, against: str) -> str:
         else f"Fewer than {ENOUGH_SEEDS} seeds: none is told from chance."
     )
     number = "{difference:.3g} ({low:.3g} to {high:.3g})".format_map
-    texts = ((p["estimator"], p["x"], number(p) + "*" * p["beyond_chance"]) for p in found)
-    return grid(f"MSE less that of {against}, / V²", texts, note)
+    texts = ((p["estimator"], p["x"], number(p) + "*" * p["beyond_chance"]) for p in differences)
+    return grid(f"MSE less that of {reference}, / V²", texts, note)
 
 
 def as_csv(rows: Rows) -> str:
     """Return every number of the summaries as CSV."""
-    found, out = summarise(rows, common_truth=True), StringIO()
-    writer = csv.DictWriter(out, list(found[0]), lineterminator="\n")
+    summaries, out = summarise(rows, common_truth=True), StringIO()
+    writer = csv.DictWriter(out, list(summaries[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**s, "x": f"{s['x']:g}"} for s in found)
+    writer.writerows({**s, "x": f"{s['x']:g}"} for s in summaries)
     return out.getvalue()
 
 
@@ -190,14 +190,14 @@ def runtime_tables(experiment: Experiment, rows: Rows) -> Iterator[str]:
     The published clock includes drawing the data, so ours does in the first table; the second has
     every estimator without it.
     """
-    by = {(name, x): own for x, name, own in cells(rows)}
+    by = {(name, x): cell for x, name, cell in cells(rows)}
     points = dict.fromkeys(x for _, x in by)
     lines = []
     for x in points:
         means = []
         for ours, theirs in _TIMED.items():
-            if own := by.get((ours, x)):
-                seconds = own["seconds"] + own["drawing"]
+            if cell := by.get((ours, x)):
+                seconds = cell["seconds"] + cell["drawing"]
                 means.append(seconds.mean())
                 lines.append((ours, x, _spread(seconds)))
             if told := published_seconds(experiment.parameter, theirs, x):
@@ -207,7 +207,7 @@ def runtime_tables(experiment: Experiment, rows: Rows) -> Iterator[str]:
         if told := published_seconds(experiment.parameter, "relative", x):
             lines.append(("published relative", x, f"{told:.2f}"))
     yield grid("CPU seconds with the data drawn", lines)
-    alone = ((name, x, _spread(own["seconds"])) for (name, x), own in by.items())
+    alone = ((name, x, _spread(cell["seconds"])) for (name, x), cell in by.items())
     yield grid("the estimate alone", alone)
 
 
@@ -241,12 +241,12 @@ def styles(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     >>> len({colour for colour, _ in styles(["ips", "aips (oracle .1)", "aips (pasif)", "auto"]).values()})
     4
     """
-    every = list(zip(_PALETTE, _MARKERS, strict=True))
+    looks = list(zip(_PALETTE, _MARKERS, strict=True))
     # Those of the main figures look alike in every picture.
-    found = {name: every[ESTIMATORS.index(name)] for name in names if name in ESTIMATORS}
-    free = [look for look in every if look not in found.values()]
-    others = [name for name in names if name not in found]
-    return found | {name: free[i % len(free)] for i, name in enumerate(others)}
+    chosen = {name: looks[ESTIMATORS.index(name)] for name in names if name in ESTIMATORS}
+    free = [look for look in looks if look not in chosen.values()]
+    further_names = [name for name in names if name not in chosen]
+    return chosen | {name: free[i % len(free)] for i, name in enumerate(further_names)}
 
 
 def figure_and_axes(panels: int, title: str, *, width: float = 4.2) -> tuple[Any, Any]:
@@ -290,35 +290,37 @@ def plot_accuracy(experiment: Experiment, rows: Rows, folder: Path) -> list[Path
 
     Hollow markers are the published values.
     """
-    found, paths = summarise(rows, common_truth=True), []
+    summaries, paths = summarise(rows, common_truth=True), []
     for picture in experiment.pictures:
-        shown = [s for s in found if not picture.estimators or s["estimator"] in picture.estimators]
+        shown = [
+            s for s in summaries if not picture.estimators or s["estimator"] in picture.estimators
+        ]
         if shown:
             paths += save(*_picture(experiment, picture, shown), folder, picture)
     return paths
 
 
 def _picture(
-    experiment: Experiment, picture: Picture, found: Sequence[Summary]
+    experiment: Experiment, picture: Picture, summaries: Sequence[Summary]
 ) -> tuple[Any, dict[str, Any]]:
     fig, axes = figure_and_axes(3, picture.title)
-    look = styles(list(dict.fromkeys(s["estimator"] for s in found)))
+    look = styles(list(dict.fromkeys(s["estimator"] for s in summaries)))
     handles: dict[str, Any] = {}
     for axis, (metric, title) in zip(axes, TITLES.items(), strict=True):
         for name, (colour, marker) in look.items():
-            points = [s for s in found if s["estimator"] == name]
+            points = [s for s in summaries if s["estimator"] == name]
             x, y, low, high = (
                 [s[key] for s in points] for key in ("x", metric, f"{metric}_low", f"{metric}_high")
             )
             handles[name] = axis.plot(x, y, color=colour, marker=marker, ms=5)[0]
             axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
             theirs = [(v, published(experiment.name, metric, name, v)) for v in x]
-            if known := [pair for pair in theirs if pair[1] is not None]:
-                at = dict(ls="", marker=marker, ms=9, mfc="none", alpha=0.8)
-                axis.plot(*zip(*known, strict=True), color=colour, **at)
-                handles["published (hollow)"] = axis.plot([], [], color="#555", **at)[0]
+            if available := [pair for pair in theirs if pair[1] is not None]:
+                marks = dict(ls="", marker=marker, ms=9, mfc="none", alpha=0.8)
+                axis.plot(*zip(*available, strict=True), color=colour, **marks)
+                handles["published (hollow)"] = axis.plot([], [], color="#555", **marks)[0]
         # One seed has no variance, which no logarithm shows.
-        if any(s[metric] > 0 for s in found):
+        if any(s[metric] > 0 for s in summaries):
             axis.set_yscale("log")
         if experiment.parameter == "n":
             axis.set_xscale("log", base=2)
@@ -332,23 +334,23 @@ def _picture(
 
 def behavior_shares(experiment: Experiment, seed: int, _: list[Method]) -> list[dict[str, Any]]:
     """Return the share of each behaviour at every value of the figure."""
-    found = []
+    rows = []
     for x in experiment.values:
         env = simulate.published(**experiment.setting(x).world)
         # Contexts alone: shares follow from them without drawing a behaviour.
         context = np.random.default_rng([seed, 3]).normal(size=(10_000, env.d))
         shares = simulate.behavior_probability(env, context).mean(axis=0)
-        found += [
+        rows += [
             {"x": float(x), "estimator": n, "value": float(s)}
             for n, s in zip(env.behavior_names, shares, strict=True)
         ]
-    return found
+    return rows
 
 
 def share_tables(_: Experiment, rows: Rows) -> Iterator[str]:
     """Yield the shares of behaviours, means over seeds."""
     yield grid(
-        "behaviour", ((name, x, f"{own['value'].mean():.3f}") for x, name, own in cells(rows))
+        "behaviour", ((name, x, f"{cell['value'].mean():.3f}") for x, name, cell in cells(rows))
     )
 
 
@@ -359,10 +361,12 @@ def plot_shares(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
     bottom: dict[str, float] = {}
     look = styles(list(dict.fromkeys(rows["estimator"].tolist())))
     handles = {}
-    for x, name, own in cells(rows):
-        at, share = f"{x:g}", float(own["value"].mean())
-        handles[name] = axes[0].bar(at, share, bottom=bottom.get(at, 0.0), color=look[name][0])
-        bottom[at] = bottom.get(at, 0.0) + share
+    for x, name, cell in cells(rows):
+        label, share = f"{x:g}", float(cell["value"].mean())
+        handles[name] = axes[0].bar(
+            label, share, bottom=bottom.get(label, 0.0), color=look[name][0]
+        )
+        bottom[label] = bottom.get(label, 0.0) + share
     axes[0].set(xlabel=experiment.label, ylabel="share of users")
     return save(fig, handles, folder, picture)
 
@@ -378,14 +382,14 @@ TOY = {
 }
 
 
-def bias_and_variance(*, both: bool) -> tuple[float, float]:
+def bias_and_variance(*, weighs_both: bool) -> tuple[float, float]:
     """Return bias and variance of V_1 by enumeration, weighing both positions or the first alone."""
     p, mu, delta, sigma, n = TOY.values()
     first = second = value = 0.0
     for a1, a2 in product((0, 1), repeat=2):
         target = [1 - p, p]
         mean = mu + delta * a2
-        weight = 2 * target[a1] * (2 * target[a2] if both else 1.0)
+        weight = 2 * target[a1] * (2 * target[a2] if weighs_both else 1.0)
         first += 0.25 * weight * mean
         second += 0.25 * weight**2 * (mean**2 + sigma**2)
         value += target[a1] * target[a2] * mean
@@ -399,8 +403,8 @@ _PRINTED = {"true model": (True, 0.0, 0.5), "wrong but optimised model": (False,
 def toy_rows(*_: Any) -> list[dict[str, Any]]:
     """Return bias, variance and MSE of both models."""
     return [
-        {"x": 0.0, "estimator": name, **_with_mse(*bias_and_variance(both=both))}
-        for name, (both, *_) in _PRINTED.items()
+        {"x": 0.0, "estimator": name, **_with_mse(*bias_and_variance(weighs_both=weighs_both))}
+        for name, (weighs_both, *_) in _PRINTED.items()
     ]
 
 
@@ -460,9 +464,9 @@ _AB_HEAD = (
 )
 
 
-def ab_rows(_: Experiment, seed: int, some: list[Method]) -> list[dict[str, Any]]:
+def ab_rows(_: Experiment, seed: int, methods: list[Method]) -> list[dict[str, Any]]:
     """Return the results of one bootstrap of log A."""
-    return [{"x": 0.0, **row} for row in run_trial(bootstrapped(ab_trial(), seed), some)]
+    return [{"x": 0.0, **row} for row in run_trial(bootstrapped(ab_trial(), seed), methods)]
 
 
 def ab_tables(_: Experiment, rows: Rows) -> Iterator[str]:
@@ -474,12 +478,12 @@ def ab_tables(_: Experiment, rows: Rows) -> Iterator[str]:
     errors = _errors(rows)
     won = np.bincount(np.stack(list(errors.values())).argmin(axis=0), minlength=len(errors))
     lines, reference = [], errors.get(PAPERS_AIPS)
-    for name, own, count in zip(errors, errors.values(), won.tolist(), strict=True):
+    for name, squared, count in zip(errors, errors.values(), won.tolist(), strict=True):
         below = ""
         if reference is not None and name != PAPERS_AIPS:
-            below = f"{(own < reference).mean():.0%}"
-        tail = (f"{cvar(own, alpha):.4g}" for alpha in (0.1, 0.3, 0.5))
-        lines.append((name, f"{count / len(own):.0%}", below, f"{own.mean():.4g}", *tail))
+            below = f"{(squared < reference).mean():.0%}"
+        tail = (f"{cvar(squared, alpha):.4g}" for alpha in (0.1, 0.3, 0.5))
+        lines.append((name, f"{count / len(squared):.0%}", below, f"{squared.mean():.4g}", *tail))
     value, error = float(rows["truth"][0]), float(rows["truth_stderr"][0])
     note = (
         f"B earns {value:.4g} with a standard error of {error:.2g}, whose square is {error**2:.2g}: "
@@ -509,4 +513,4 @@ def plot_ab(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:
 
 def _errors(rows: Rows) -> dict[str, Floats]:
     """Return the squared errors of each estimator, by seed."""
-    return {name: (own["value"] - own["truth"]) ** 2 for _, name, own in cells(rows)}
+    return {name: (cell["value"] - cell["truth"]) ** 2 for _, name, cell in cells(rows)}

@@ -22,12 +22,12 @@ def contenders(experiment: Experiment, estimators: Sequence[str] = ()) -> list[M
     """Return which methods run: those of the figure, or the given ones by name or import path."""
     if estimators and not experiment.estimators:
         raise ConfigError(f"figure '{experiment.name}' has no estimators to choose from")
-    found = bench.methods(estimators or experiment.estimators)
+    selected = bench.methods(estimators or experiment.estimators)
     if experiment.kind != "real-world":
-        return found
+        return selected
     # Section 5 has candidates of its own.
-    own = AIPS(behavior=BehaviorTree(candidates="real-world", mse="pasif"))
-    return [Method(m.name, own) if m.name == results.PAPERS_AIPS else m for m in found]
+    paper_aips = AIPS(behavior=BehaviorTree(candidates="real-world", mse="pasif"))
+    return [Method(m.name, paper_aips) if m.name == results.PAPERS_AIPS else m for m in selected]
 
 
 def reproduce(
@@ -47,11 +47,11 @@ def reproduce(
         experiment, folder = figures.get(name), Path(out) / name
         # In a run of everything, figures without estimators are made as they are.
         fixed = figure == "all" and not experiment.estimators
-        some = contenders(experiment, () if fixed else estimators)
-        missing = seeds_to_run(some, range(seeds), folder)
+        methods = contenders(experiment, () if fixed else estimators)
+        missing = seeds_to_run(methods, range(seeds), folder)
         label = f"{name} ({place} of {len(names)})" if len(names) > 1 else name
         yield f"{label}: {len(missing)} of {seeds} seeds to run, results in {folder}"
-        run_seeds(experiment, missing, folder, some, jobs=jobs or default_threads())
+        run_seeds(experiment, missing, folder, methods, jobs=jobs or default_threads())
         yield from write_outcome(experiment, range(seeds), folder)
     yield from write_page(Path(out))
 
@@ -74,11 +74,11 @@ _TITLE = "The figures and tables of Kiyohara et al. (2023), made anew"
 
 def write_page(out: Path) -> Iterator[str]:
     """Write one page with every figure and table that a folder has results of, numbered as in the paper."""
-    about = (
+    introduction = (
         "MSE, squared bias and variance are divided by V². In brackets: the published value, and "
         "ours divided by it."
     )
-    parts = [f"# {_TITLE}\n\n{about}\n"]
+    parts = [f"# {_TITLE}\n\n{introduction}\n"]
     for name in FIGURES:
         folder, experiment = out / name, figures.get(name)
         seeds = results.seeds_in(folder)
@@ -100,48 +100,48 @@ def write_page(out: Path) -> Iterator[str]:
     yield f"wrote {out / 'page.md'}"
 
 
-def missing_methods(some: Sequence[Method], path: Path) -> list[Method] | None:
+def missing_methods(methods: Sequence[Method], path: Path) -> list[Method] | None:
     """Return the methods of which a seed's file has no results, None where nothing is missing.
 
     A file is whole for those it has; one that cannot be read has none.
     """
     table = read_seed(path)
     if table is None:
-        return list(some)
-    there = set(table["estimator"].to_pylist())
-    return [method for method in some if method.name not in there] or None
+        return list(methods)
+    present = set(table["estimator"].to_pylist())
+    return [method for method in methods if method.name not in present] or None
 
 
-def seeds_to_run(some: Sequence[Method], seeds: Sequence[int], folder: Path) -> list[int]:
+def seeds_to_run(methods: Sequence[Method], seeds: Sequence[int], folder: Path) -> list[int]:
     """Return the seeds of which something is missing, or whose file is only part of one."""
-    return [seed for seed in seeds if missing_methods(some, seed_file(folder, seed)) is not None]
+    return [seed for seed in seeds if missing_methods(methods, seed_file(folder, seed)) is not None]
 
 
 def run_seeds(
     experiment: Experiment,
     seeds: Sequence[int],
     folder: Path,
-    some: Sequence[Method],
+    methods: Sequence[Method],
     *,
     jobs: int,
 ) -> None:
     """Run what is missing of some seeds, `jobs` at a time."""
     reporter().begin(experiment.name, len(seeds))
-    work = partial(run_seed, experiment, folder, some)
+    work = partial(run_seed, experiment, folder, methods)
     for _ in bench.in_processes(work, seeds, jobs):
         reporter().advance(1)
 
 
-def run_seed(experiment: Experiment, folder: Path, some: Sequence[Method], seed: int) -> None:
+def run_seed(experiment: Experiment, folder: Path, methods: Sequence[Method], seed: int) -> None:
     """Run what is missing of one seed, at every value of the figure, and write its file anew."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = seed_file(folder, seed)
-    wanted = missing_methods(some, path)
-    if wanted is None:
+    missing = missing_methods(methods, path)
+    if missing is None:
         return
-    rows = [{"seed": seed, **row} for row in KINDS[experiment.kind][0](experiment, seed, wanted)]
+    rows = [{"seed": seed, **row} for row in KINDS[experiment.kind][0](experiment, seed, missing)]
     table = pa.Table.from_pylist(rows)
     # Read again at the end: what other estimators left there stays.
     before = read_seed(path)
@@ -151,21 +151,21 @@ def run_seed(experiment: Experiment, folder: Path, some: Sequence[Method], seed:
         pq.write_table(table, temporary)
 
 
-def trial_rows(experiment: Experiment, seed: int, some: list[Method]) -> list[dict[str, Any]]:
+def trial_rows(experiment: Experiment, seed: int, methods: list[Method]) -> list[dict[str, Any]]:
     """Return a row for each value of the figure and estimator; seed i is the published run with that number."""
     if experiment.kind == "runtime":
-        _warm(tuple(some))
+        _warm(tuple(methods))
     return [
         {"x": float(x), **row}
         for x in experiment.values
-        for row in run_trial(published_trial(experiment.setting(x), seed), some)
+        for row in run_trial(published_trial(experiment.setting(x), seed), methods)
     ]
 
 
 @cache
-def _warm(some: tuple[Method, ...]) -> None:
+def _warm(methods: tuple[Method, ...]) -> None:
     """Run a small trial, once in a process: loading compiled code is no part of a run time."""
-    run_trial(published_trial(Setting(n=400), 0), some)
+    run_trial(published_trial(Setting(n=400), 0), methods)
 
 
 #: Returns the results of one seed, then the tables, the published values beside ours, and the pictures.

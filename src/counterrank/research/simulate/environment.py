@@ -49,7 +49,7 @@ class Linear:
         score: Floats = context @ self.coef.T + self.bias
         return score
 
-    def of(self, context: Floats, items: Ints) -> Floats:
+    def on_items(self, context: Floats, items: Ints) -> Floats:
         """Return f(x, a) of some items of each row (n, C), whatever the size of the catalogue."""
         score: Floats = self.bias[items]
         for coef, values in zip(self.coef.T, context.T, strict=True):
@@ -148,8 +148,8 @@ class Environment:
         """
         whole("n", n, 1)
         context = rng.standard_normal((n, self.d))
-        seen = rng.standard_normal(context.shape) if self.as_published else context
-        base = base_reward(self, seen)
+        reward_context = rng.standard_normal(context.shape) if self.as_published else context
+        base = base_reward(self, reward_context)
         chance = behavior_probability(self, context)  # (n, M)
         # Inverse of the distribution function; the last class needs no comparison and takes what
         # rounding leaves.
@@ -245,9 +245,9 @@ def least_greedy(score: Floats, epsilon: float) -> Floats:
 def behavior_probability(env: Environment, context: Floats) -> Floats:
     """Return p(c_z | x) = softmax_z(lam_z |theta_z . x|): (n, M); zeros and ones where there are groups."""
     if env.groups:
-        part = np.minimum((env.M * ndtr(context[:, 0])).astype(np.int64), env.M - 1)
-        known: Floats = np.eye(env.M)[part]
-        return known
+        group = np.minimum((env.M * ndtr(context[:, 0])).astype(np.int64), env.M - 1)
+        certain: Floats = np.eye(env.M)[group]
+        return certain
     return softmax(env.lam * np.abs(context @ env.behavior_coef.T), axis=1)  # type: ignore[no-any-return]
 
 
@@ -266,11 +266,11 @@ def expected_reward(env: Environment, action: Ints, behavior: Ints, base: Floats
     binary          sigmoid(pairwise), the probability of a reward of 1
     """
     pair = effect_of_others(action, behavior, env.masks, env.interaction)  # (n, K)
-    own = np.take_along_axis(base, action, axis=1)  # (n, K)
+    base_of_item = np.take_along_axis(base, action, axis=1)  # (n, K)
     if env.reward_model == "multiplicative":
-        scaled: Floats = own * np.exp(pair)
+        scaled: Floats = base_of_item * np.exp(pair)
         return scaled
-    linear: Floats = own + pair
+    linear: Floats = base_of_item + pair
     if env.triple is not None and env.reward_model == "triple":
         linear += effect_of_others(action, behavior, env.masks, env.triple)
     return expit(linear) if env.reward_model == "binary" else linear
@@ -285,8 +285,8 @@ def effect_of_others(action: Ints, behavior: Ints, masks: Bools, effect: Floats)
     matters = (masks & ~np.eye(K, dtype=bool))[behavior]  # (n, K, K)
     out = np.zeros(action.shape)
     for places in combinations(range(K), effect.ndim - 1):
-        others = (action[:, [place]] for place in places)
-        out += matters[:, :, list(places)].all(axis=2) * effect[(action, *others)]
+        other_items = (action[:, [place]] for place in places)
+        out += matters[:, :, list(places)].all(axis=2) * effect[(action, *other_items)]
     return out
 
 
@@ -510,8 +510,8 @@ def six(K: int, rng: np.random.Generator, *, as_published: bool) -> tuple[tuple[
 
     Random others of the code are drawn with replacement: some coincide and fewer remain.
     """
-    far = 3 if as_published else 2
-    names = ("S", "R6", "R3", f"C{far}", f"C{far - 1}", "I1")
+    longest = 3 if as_published else 2
+    names = ("S", "R6", "R3", f"C{longest}", f"C{longest - 1}", "I1")
     masks = {name: mask(name, K) for name in names if name[0] != "R"}
     for name in ("R6", "R3"):
         masks[name] = np.eye(K, dtype=bool) if as_published else mask(name, K, rng=rng)

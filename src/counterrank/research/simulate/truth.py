@@ -38,7 +38,7 @@ class Truth:
     method: str
 
 
-_known: dict[tuple[str, Which, float], Truth] = {}
+_computed: dict[tuple[str, Which, float], Truth] = {}
 
 
 def true_value(
@@ -59,8 +59,8 @@ def true_value(
     if policy not in ("target", "logging"):
         raise ConfigError(f"policy is {policy!r}; choose 'target' or 'logging'")
     key = (env.fingerprint, policy, relative_error)
-    if key in _known:
-        return _known[key]
+    if key in _computed:
+        return _computed[key]
     if isinstance(env, World):
         rows = max(2**10, min(2**16, 2**22 // env.C))
         truth = _on_policy(env, policy, relative_error, rows)
@@ -72,7 +72,7 @@ def true_value(
         truth = _over_contexts(env, policy, relative_error, enumeration, first=9)
     else:
         truth = _on_policy(env, policy, relative_error, 2**16)
-    _known[key] = truth
+    _computed[key] = truth
     return truth
 
 
@@ -92,8 +92,8 @@ def _over_contexts(
         # Only whole powers of two are balanced point sets, so each round doubles what is there.
         while done < 2**power:
             for replicate, stream in enumerate(streams):
-                context, seen = next(stream)
-                dist, base = distribution(env, context, policy), base_reward(env, seen)
+                context, reward_context = next(stream)
+                dist, base = distribution(env, context, policy), base_reward(env, reward_context)
                 chance = behavior_probability(env, context)
                 sums[replicate] += value(env, dist, base, chance).sum(axis=0)
             done += len(context)
@@ -158,19 +158,19 @@ def closed_form(env: Environment, dist: Floats, base: Floats, chance: Floats) ->
     From the policy's distributions, base rewards (n, A) and p(c | x) (n, M).
     """
     off = (env.masks & ~np.eye(env.K, dtype=bool)).astype(np.float64)  # (M, K, K)
-    others = off.sum(axis=2)  # (M, K)
+    n_relevant = off.sum(axis=2)  # (M, K)
     if env.reward_model == "multiplicative":
         # Positions are alike: a product over those that a behaviour looks at is a power.
         factor = dist @ np.exp(env.interaction).T  # (n, A)
-        power = factor[:, :, None, None] ** others  # (n, A, M, K)
+        power = factor[:, :, None, None] ** n_relevant  # (n, A, M, K)
         out: Floats = np.einsum("iu,im,iumk->ik", dist * base, chance, power, optimize=True)
         return out
     pair = np.einsum("iu,uv,iv->i", dist, env.interaction, dist, optimize=True)
-    out = (dist * base).sum(axis=1)[:, None] + (chance @ others) * pair[:, None]
+    out = (dist * base).sum(axis=1)[:, None] + (chance @ n_relevant) * pair[:, None]
     if env.reward_model == "triple" and env.triple is not None:
         mean = np.einsum("iu,iv,iw,uvw->i", dist, dist, dist, env.triple, optimize=True)
         # Pairs l < m of other items that both matter.
-        out += (chance @ (others * (others - 1) / 2)) * mean[:, None]
+        out += (chance @ (n_relevant * (n_relevant - 1) / 2)) * mean[:, None]
     return out
 
 

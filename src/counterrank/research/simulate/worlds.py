@@ -120,46 +120,46 @@ class World:
     ) -> "DrawnWorld":
         """Return n rankings shown by the logger, the target, or any policy by the logger's scores."""
         whole("n", n, 1)
-        made = parameters(self)
+        traits = parameters(self)
         context = rng.standard_normal((n, CONTEXT))
         ids = np.broadcast_to(np.arange(self.items), (n, self.items)).copy()
         if self.C < self.items:
             ids = clicks.subsets(rng.random((n, self.C)), self.items)
-        old, new = (scorer.of(context, ids) for scorer in (made.old, made.new))
+        old, new = (scorer.on_items(context, ids) for scorer in (traits.old, traits.new))
         shown_by = self.spec(policy).dense(new if policy == "target" else old, self.K)
         choice = shown_by.sample(self.K, rng)[:, 0, :]
         shown = np.take_along_axis(ids, choice, axis=1)
-        appeal = made.appeal.of(context, shown)
+        appeal = traits.appeal.on_items(context, shown)
         if self.bend:
-            bent = made.bend.of(context, shown)
+            bent = traits.bend.on_items(context, shown)
             # |bent| less its mean, that of a standard normal: it bends without making clicks more
             # common.
             appeal += 0.8 * np.sin(2.5 * bent) + 0.8 * (np.abs(bent) - np.sqrt(2 / np.pi))
         if self.behavior == "mixed":
             # The largest of scores with Gumbel noise is a draw from their softmax.
-            score = context @ made.mood.T + rng.gumbel(size=(n, len(KINDS)))
+            score = context @ traits.mood.T + rng.gumbel(size=(n, len(KINDS)))
             kind = score.argmax(axis=1)
         else:
             kind = np.full(n, KINDS.index(self.behavior))
         users = (
             kind,
             appeal,
-            made.hold[shown],
-            made.group[shown],
-            made.curve,
-            made.gaps,
-            made.pull,
-            made.go,
+            traits.hold[shown],
+            traits.group[shown],
+            traits.curve,
+            traits.gaps,
+            traits.pull,
+            traits.go,
         )
         q = clicks.expected(*users)
         reward = clicks.draw(*users, rng.random(shown.shape))
         if self.revenue:
-            price = made.price[shown]
+            price = traits.price[shown]
             q = q * price
             # Lognormal noise of mean one: exp(s z - s^2 / 2) with s = 0.4.
             reward = reward * price * np.exp(0.4 * rng.standard_normal(shown.shape) - 0.08)
         return DrawnWorld(
-            self, context, ids, old, new, choice, reward, q, kind, made.feature, policy
+            self, context, ids, old, new, choice, reward, q, kind, traits.feature, policy
         )
 
     def log(self, n: int, seed: int) -> RankingLog:
@@ -193,7 +193,7 @@ def parameters(world: World) -> WorldParameters:
     items and users.
     """
     A, K = world.items, world.K
-    items, users, scorers = (np.random.default_rng([world.seed, 41, part]) for part in range(3))
+    items, users, scorers = (np.random.default_rng([world.seed, 41, stream]) for stream in range(3))
     group = items.integers(GROUPS, size=A)
     feature = items.standard_normal((A, FEATURES))
     centre = items.standard_normal((GROUPS, FEATURES))
@@ -222,8 +222,8 @@ def parameters(world: World) -> WorldParameters:
     pull = np.array([users.uniform(0.7, 1.4), users.uniform(0.5, 1.5), users.uniform(1.0, 2.0)])
     go = users.uniform(0.85, 0.97)
     mood = users.standard_normal((len(KINDS), CONTEXT))
-    old = _mixed(appeal, 0.5, scorers)
-    new = _mixed(appeal, 0.0 if world.target == "blind" else 0.7, scorers)
+    old = _correlated_scorer(appeal, 0.5, scorers)
+    new = _correlated_scorer(appeal, 0.0 if world.target == "blind" else 0.7, scorers)
     if world.target != "blind":
         new = standardised(0.6 * old.coef + 0.8 * new.coef, 0.6 * old.bias + 0.8 * new.bias)
     appeal = Linear(appeal.coef, appeal.bias - users.uniform(0.6, 1.8))
@@ -232,15 +232,16 @@ def parameters(world: World) -> WorldParameters:
     )
 
 
-def _mixed(appeal: Linear, share: float, rng: np.random.Generator) -> Linear:
+def _correlated_scorer(appeal: Linear, share: float, rng: np.random.Generator) -> Linear:
     """Return a scorer correlated with the items' appeal by about `share`."""
     noise = standardised(
         0.4 * rng.standard_normal(appeal.coef.shape), rng.standard_normal(appeal.bias.shape)
     )
     # Shares whose squares add up to one keep the variance, so that `share` is the correlation.
-    rest = np.sqrt(1 - share**2)
+    noise_share = np.sqrt(1 - share**2)
     return standardised(
-        share * appeal.coef + rest * noise.coef, share * appeal.bias + rest * noise.bias
+        share * appeal.coef + noise_share * noise.coef,
+        share * appeal.bias + noise_share * noise.bias,
     )
 
 
@@ -365,10 +366,14 @@ def preset(name: str, **options: Any) -> Environment | World:
     if name not in PRESETS:
         raise ConfigError(f"no world is called {name!r}; choose one of {', '.join(PRESETS)}")
     make = PRESETS[name]
-    known = list(signature(make).parameters)
+    accepted = list(signature(make).parameters)
     for option in options:
-        if option not in known:
-            names = [_FLAGS[one] for one in known if one in _FLAGS] if in_command() else known
+        if option not in accepted:
+            names = (
+                [_FLAGS[option_name] for option_name in accepted if option_name in _FLAGS]
+                if in_command()
+                else accepted
+            )
             raise ConfigError(
                 f"preset {name!r} has no option {option!r}; it has {', '.join(names)}"
             )

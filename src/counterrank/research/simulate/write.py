@@ -71,7 +71,7 @@ def write_log(
     )
     truth = true_value(env)
     metadata = _metadata(env, truth, seed)
-    tables = (_table(part, metadata) for part in batches(env, n, seed, batch=batch))
+    tables = (_table(block, metadata) for block in batches(env, n, seed, batch=batch))
     with replacing(path) as temporary:
         if suffix in (".csv", ".jsonl"):
             _write_text(tables, temporary, csv=suffix == ".csv")
@@ -95,18 +95,18 @@ def reading_options(env: Environment | World) -> list[str]:
 
 def _metadata(env: Environment | World, truth: Truth, seed: int) -> dict[str, str]:
     if isinstance(env, Environment):
-        own = {
+        specific = {
             "counterrank.propensity_kind": "factored",
             "counterrank.behavior_masks": json.dumps(env.mask_rows),
         }
     else:
-        own = {
+        specific = {
             "counterrank.propensity_kind": "prefix",
             "counterrank.logger": env.specs[LOGGING],
             f"counterrank.policy.{TARGET}": env.specs[TARGET],
         }
     return {
-        **own,
+        **specific,
         "counterrank.true_value": repr(truth.value),
         "counterrank.true_value_stderr": repr(truth.stderr),
         "counterrank.true_value_by_position": json.dumps(truth.by_position.tolist()),
@@ -116,32 +116,32 @@ def _metadata(env: Environment | World, truth: Truth, seed: int) -> dict[str, st
     }
 
 
-def _table(part: SimulatedLog | DrawnWorld, metadata: dict[str, str]) -> "pa.Table":
+def _table(block: SimulatedLog | DrawnWorld, metadata: dict[str, str]) -> "pa.Table":
     """Return the columns of a log on disk: one row per ranking, lists over positions or candidates."""
     import pyarrow as pa
 
     columns: dict[str, object] = {
-        "action": _lists(part.action),
-        "reward": _lists(part.reward),
-        "propensity": _lists(part.propensity),
-        TARGET: _lists(part.target),
+        "action": _lists(block.action),
+        "reward": _lists(block.reward),
+        "propensity": _lists(block.propensity),
+        TARGET: _lists(block.target),
     }
-    if isinstance(part, DrawnWorld):
+    if isinstance(block, DrawnWorld):
         columns |= {
-            "candidates": _lists(part.candidates),
-            f"{LOGGING}_scores": _lists(part.old_scores),
-            f"{TARGET}_scores": _lists(part.new_scores),
+            "candidates": _lists(block.candidates),
+            f"{LOGGING}_scores": _lists(block.old_scores),
+            f"{TARGET}_scores": _lists(block.new_scores),
         }
         columns |= {
-            f"z_{j}": _lists(values[part.candidates]) for j, values in enumerate(part.feature.T)
+            f"z_{j}": _lists(values[block.candidates]) for j, values in enumerate(block.feature.T)
         }
     else:
         names = pa.DictionaryArray.from_arrays(
-            part.behavior.astype(np.int32), pa.array(part.env.behavior_names)
+            block.behavior.astype(np.int32), pa.array(block.env.behavior_names)
         )
-        columns |= {"propensity_dist": _lists(part.p0), f"{TARGET}_dist": _lists(part.p1)}
+        columns |= {"propensity_dist": _lists(block.p0), f"{TARGET}_dist": _lists(block.p1)}
         columns["behavior"] = names.cast(pa.string())
-    columns |= {f"x_{j}": np.ascontiguousarray(values) for j, values in enumerate(part.context.T)}
+    columns |= {f"x_{j}": np.ascontiguousarray(values) for j, values in enumerate(block.context.T)}
     return pa.table(columns, metadata=metadata)
 
 
