@@ -150,7 +150,12 @@ def auditor_of(
         first.target(name)
     cuts = [segmentation(first, name) for name in names]
     context = weights.context_cuts(sample) if like is None else like.subject.cuts
+    # A segment that is a category of the models, too, is one column and has the name of the file's.
+    of_segment = {f"x_{name}": name for name in names if f"x_{name}" not in first.columns}
+    context = [replace(cut, column=of_segment.get(cut.column, cut.column)) for cut in context]
     subject = Subject(first, chosen, cuts, when, source.n, context)
+    if {*first.context_names} <= of_segment.keys():
+        subject = replace(subject, has=subject.has - {"context"})
     unwanted: tuple[Check, ...] = () if weighed else OF_WEIGHTS
     if subject.without_propensities:
         unwanted = (*OF_WEIGHTS, *OF_NUMBERS)

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.arrays import Bools, Floats, Ints
+from counterrank.checks.answers import condition
 from counterrank.checks.base import SAMPLED_ROWS, Check, Subject, Tally, finding, whole
 from counterrank.checks.scores import shown_scores
 from counterrank.data.log import RankingLog
-from counterrank.findings import FAILED, WARNED, Finding
+from counterrank.findings import WARNED, Finding
 from counterrank.kernels.jit import jit
 from counterrank.messages import REWARD_PER_RANKING
 from counterrank.policies import Scored
@@ -40,7 +41,7 @@ CHANCE = 1e-4
 #: A category is apart at this factor from others that are alike within the second one.
 APART, ALIKE = 2.5, 1.6
 #: Popular items are compared with as many that come after them: at this factor fewer rewards.
-FEWER = 0.75
+FEWER = 0.65
 #: Rewards of an item none of which is 1, by chance, and of all such items.
 NONE_IS_ONE, SEVERAL = 1e-6, 20
 
@@ -158,7 +159,8 @@ def _categories(
             f"items of {name.removeprefix('kind ')} {labels[known[place]]} have {in_percent(math.exp(off), 0)} of the "
             "rewards of others at their positions and scores",
             "rewards of a part of the catalogue were not joined, or are counted otherwise",
-            "check how rewards of these items are tracked; if they are right, ignore this",
+            "check how rewards of these items are tracked",
+            pattern=condition(name.removeprefix("kind "), [labels[known[place]]], math.exp(off)),
         )
 
 
@@ -192,7 +194,7 @@ def _without_any(expected: Floats, rewarded: Floats) -> Iterator[Finding]:
     if material and none.sum() > EXCESS * max(few.sum(), 0.5):
         yield finding(
             ITEM,
-            FAILED,
+            WARNED,
             f"{int(none.sum()):,} of {int(tested.sum()):,} items that are shown often have no reward at all, "
             f"only {int(few.sum()):,} have one to three",
             "items are called differently where rewards come from, or part of the catalogue was not joined",
@@ -244,7 +246,7 @@ def _counted_twice(tally: Tally) -> Iterator[Finding]:
     if positive[surely].sum() >= SEVERAL:
         yield finding(
             TWICE,
-            FAILED,
+            WARNED,
             f"all {positive[surely].sum():,.0f} rewards of {int(surely.sum()):,} items are even, and "
             "those of others are mostly 1",
             "events of some items are delivered twice",
@@ -256,8 +258,11 @@ def _counted_twice(tally: Tally) -> Iterator[Finding]:
 AMOUNT_BINS, LOWEST, PER_DECADE, DECADES = 2048, -4, 8, 12
 #: Amounts at the maximum: so many, and this share of all.
 AT_MAXIMUM, SHARE = 10, 0.01
-#: Items with two amounts that are 10, 100 or 1,000 times apart, and items that are so far from others.
-WITH_BOTH, FAR_ITEMS = 5, 3
+#: Items with two amounts that are 10, 100 or 1,000 times apart, at least, and the part of those expected if
+#: all items had them alike. Items that are paid so often show it, of which so many have one price otherwise.
+WITH_BOTH, ALL_ITEMS, OFTEN, ONE_PRICE = 5, 0.75, 3, 0.8
+#: Items that are decades away from what others let expect, and their least share.
+FAR_ITEMS, FAR_SHARE = 3, 0.05
 #: Amounts that are kept of a batch.
 KEPT = 4096
 
@@ -337,31 +342,65 @@ def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:
 
 
 def _two_units(amount: Floats, item: Ints) -> Iterator[Finding]:
-    """Yield where several items have amounts that are exactly 10, 100 or 1,000 times apart."""
-    pairs = np.stack([item.astype(float), amount])
-    pairs = pairs[:, np.append(True, (np.diff(pairs, axis=1) != 0).any(axis=0))]
-    if pairs.shape[1] > 20 * len(np.unique(item)):
-        return  # amounts vary freely: `rewards-by-magnitude` compares their sizes
-    known = {(int(i), f"{v:.6g}") for i, v in pairs.T.tolist()}
+    """Yield where items of one price are paid at ten, a hundred or a thousand times that price, alike for all items.
+
+    Cents in a part of the rows concern all items alike: with a share q of large amounts, an item that is paid
+    n times has both with chance 1 - q^n - (1 - q)^n. Packs and offers are of some items alone, and where an
+    item has many amounts (seconds of watching, tips), two that are ten times apart mean nothing.
+    """
+    starts = np.flatnonzero(np.append(True, np.diff(item) != 0))
+    low, high = np.minimum.reduceat(amount, starts), np.maximum.reduceat(amount, starts)
+    each = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(item))))
+    times = np.bincount(each)
     for factor in (10, 100, 1000):
-        both = {i for i, v in pairs.T.tolist() if (int(i), f"{v * factor:.6g}") in known}
-        if len(both) >= WITH_BOTH and len(both) >= 0.02 * len(np.unique(item)):
+        both = np.isclose(high, factor * low, rtol=1e-6)
+        at_low, at_high = (
+            np.bincount(each, np.isclose(amount, ends[each], rtol=1e-6)) for ends in (low, high)
+        )
+        # Items of one price: all amounts, or all but a few, are one of two.
+        simple = np.where(low == high, times, at_low + at_high) >= 0.9 * times
+        often = times >= OFTEN
+        if both.sum() < WITH_BOTH or simple[often].sum() < ONE_PRICE * often.sum():
+            continue
+        q = float(at_high[both].sum() / (at_high[both].sum() + at_low[both & simple].sum()))
+        share = _of_large(q, times, both & simple)
+        expected = float((1 - share**times - (1 - share) ** times)[simple].sum())
+        if (both & simple).sum() >= max(WITH_BOTH, ALL_ITEMS * expected):
             yield _other_units(
-                f"{len(both):,} items have amounts that are exactly {factor:,} times apart"
+                f"{int((both & simple).sum()):,} items are paid at two prices that are exactly {factor:,} times apart"
             )
             return
 
 
+def _of_large(q: float, times: Ints, both: Bools) -> float:
+    """Return the share of large amounts among all, from that among items which have both.
+
+    Items with both have more of the rarer ones than others: the share that gives the observed one is found.
+    """
+    n = times[both].astype(float)
+    low, high = 0.0, max(q, 1e-6)
+    for _ in range(40):
+        share = (low + high) / 2
+        seen = 1 - share**n - (1 - share) ** n
+        # Of n amounts of which at least one is large and one is not.
+        mean = float((n * (share - share**n) / np.maximum(seen, 1e-12)).sum() / n.sum())
+        low, high = (share, high) if mean < q else (low, share)
+    return (low + high) / 2
+
+
 def _units_of_items(amount: Floats, item: Ints, features: dict[str, Floats]) -> Iterator[Finding]:
-    """Yield where amounts of some items are powers of ten away from a feature that fits the others.
+    """Yield where all amounts of some items are powers of ten away from a feature that fits the others.
 
     Without such a feature: where they are two or three decades above all others.
     """
-    _, starts, counts = np.unique(item, return_index=True, return_counts=True)
+    starts = np.flatnonzero(np.append(True, np.diff(item) != 0))
+    counts = np.diff(np.append(starts, len(item)))
     middle = starts + counts // 2
+    # Items with one price; packs have several.
+    one_price = np.isclose(amount[starts], amount[starts + counts - 1], rtol=1e-6) & (counts > 1)
     for name, values in features.items():
-        far = _off_by_decades(amount[middle], values[middle])
-        if far >= FAR_ITEMS:
+        far = _off_by_decades(amount[middle[one_price]], values[middle[one_price]])
+        if far >= max(FAR_ITEMS, FAR_SHARE * one_price.sum()):
             what = name.removeprefix("feature ")
             yield _other_units(
                 f"amounts of {far:,} items are powers of ten away from what {what} says"
@@ -396,7 +435,7 @@ def _off_by_decades(amount: Floats, feature: Floats) -> int:
 def _other_units(text: str, code: str = UNITS) -> Finding:
     return finding(
         code,
-        FAILED,
+        WARNED,
         text,
         "cents in some rows and whole units in others, or two currencies",
         "bring all amounts to one unit",

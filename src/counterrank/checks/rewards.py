@@ -1,16 +1,20 @@
 """Rewards by group of rows, by day and by both, where a part was lost; and rewards that stand at the wrong page.
 
-Groups differ in healthy logs too. So a level is blamed where it has hardly any reward, or where it stands
-apart from levels that are alike; a change from one day on is blamed where the other levels did not change.
+Groups differ in healthy logs too: a promotion, a quiet night and phones that show four items look like lost
+rewards. So what is seen of groups is a question. It is asked where a smaller part of the rows has fewer
+rewards than the others at the same positions, hardly any or far fewer than groups that are alike; more is no
+loss. A change from one day on is asked about where the level fell and the others did not.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints
+from counterrank.checks.answers import SIZE, condition
 from counterrank.checks.base import (
     BLOCK,
     SAMPLED_ROWS,
@@ -58,13 +62,13 @@ HARDLY_ANY, HARDLY_ANY_AT = 0.1, 0.02
 FEWER, THINNED_AT = 0.65, 3.5
 #: Below this ratio of rewards after a reward, positions are not independent.
 STOPPING = 0.95
-#: A level is apart where its rate is this many times another one's: of two levels, and of several that
-#: are alike among themselves within the last factor.
-APART_OF_TWO, APART, ALIKE = 1.9, 1.65, 1.3
+#: A level is apart where others have this many times its rewards: of two levels, and of several that are
+#: alike among themselves within the last factor.
+APART_OF_TWO, APART, ALIKE = 1.9, 1.75, 1.3
 #: A day is apart at this factor, and at so many times the usual distance of days from their median.
-DAY_APART, DAY_SPREADS = 1.6, 5.0
-#: From a day on, a level changes by this factor more than the others do.
-CHANGED = 1.35
+DAY_APART, DAY_SPREADS = 1.9, 5.0
+#: From a day on, a level falls by this factor more than the others do, and by the second one itself.
+CHANGED, FALLEN = 1.5, 1.3
 #: Rows of a group that is looked at.
 FEWEST = 100
 #: Numbers of a group of rows before those of its positions.
@@ -130,7 +134,7 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
     tests = sum(len(labels) for labels, _ in columns.values())
     for column, (labels, cube) in columns.items():
         table = cube.sum(axis=1)
-        found += _apart(column, labels, table, subject, design, tests)
+        found += _fewer(column, labels, table, subject, design, tests)
         if column != BLOCK:
             found += _at_positions(column, labels, table, subject)
             found += _counted_twice(column, labels, table, subject)
@@ -142,7 +146,8 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
 
 #: What rewards that a part of the rows lost, or has too many of, bring about.
 LOST_ELSEWHERE = (
-    "rewards-by-level*", "rewards-by-day", "rewards-by-stretch", "rewards-by-page", "drift", "lift-by-halves",
+    "rewards-by-level-and-day", "rewards-by-level", "rewards-by-day", "rewards-by-stretch", "rewards-by-page",
+    "drift", "lift-by-halves",
 )  # fmt: skip
 #: Rewards are not lost in one group, on one day, or in one group from a day on.
 REWARD_RATES = Check(
@@ -174,31 +179,38 @@ def _labelled(column: str, subject: Subject) -> bool:
     )
 
 
-def _apart(
+def _fewer(
     column: str, labels: Sequence[str], table: Floats, subject: Subject, design: float, tests: int
 ) -> Iterator[Finding]:
-    """Yield the groups with hardly any reward, or the level far from others that are alike."""
+    """Yield the groups with hardly any reward, or the level with far fewer than others that are alike."""
     rows, hits, squares = table.T[:3]
-    expected = (hits.sum() - hits) / np.maximum(rows.sum() - rows, 1.0) * rows
+    shown, at = table[:, COUNTS:].reshape(len(table), 2, -1).transpose(1, 0, 2)
+    # What the others have at the positions of a group: pages of one place have fewer rewards than pages of eight.
+    rates = (at.sum(axis=0) - at) / np.maximum(shown.sum(axis=0) - shown, 1.0)
+    expected = (shown * rates).sum(axis=1)
+    minor = rows <= rows.sum() / 2
     known = np.flatnonzero((rows >= FEWEST) & (expected >= EXPECTED))
-    bad = known[hits[known] < HARDLY_ANY * expected[known]]
-    fails = len(bad) > 0
-    if not fails and _labelled(column, subject):
-        n, mean = rows[known], hits[known] / rows[known]
+    bad = known[(hits[known] < HARDLY_ANY * expected[known]) & minor[known]]
+    if not len(bad) and _labelled(column, subject):
+        # Half a reward more, so that none at all has a logarithm.
+        n, mean = rows[known], (hits[known] + 0.5) / rows[known]
         variance = design * np.maximum(squares[known] / n - mean**2, 1e-12) / (n * mean**2)
         limit = APART_OF_TWO if len(known) == 2 else APART
-        bad = known[outlier(np.log(mean), variance, limit, ALIKE, CHANCE / tests)]
+        logs = np.log((hits[known] + 0.5) / expected[known])
+        far = outlier(logs, variance, limit, ALIKE, CHANCE / tests)
+        bad = known[[one for one in far if logs[one] < 0 and minor[known[one]]]]
     if len(bad):
-        names = [labels[at] for at in bad]
-        where = listed(names) if column == BLOCK else f"where {column} is {listed(names)}"
+        names = [labels[one] for one in bad]
         ratio = float(hits[bad].sum() / expected[bad].sum())
+        where = listed(names) if column == BLOCK else f"where {column} is {listed(names)}"
         yield _lost(
             STRETCH if column == BLOCK else LEVEL,
-            f"{where}, a ranking has {_times(ratio)} the rewards of the others",
+            f"{where}, pages have {_times(ratio)} the rewards of others at the same positions",
+            condition("rows" if column == BLOCK else column, names, ratio),
             without(column, names, subject),
-            fails=fails,
-            alternatives="" if fails else "; if people there really act so, evaluate the groups one by one",
-        )  # fmt: skip
+            # A level that lost its rewards on some days has fewer on the whole.
+            explains=LOST_ELSEWHERE if ratio < HARDLY_ANY else LOST_ELSEWHERE[1:],
+        )
 
 
 def _at_positions(
@@ -209,18 +221,31 @@ def _at_positions(
     for counts, what in ((hits, "a reward"), (shown - hits, "an item without a reward")):
         others = shown.sum(axis=0) - shown
         expected = shown * (counts.sum(axis=0) - counts) / np.maximum(others, 1.0)
-        # Where a level has fewer everywhere, `_apart` tells it.
+        # Where a level has fewer everywhere, `_fewer` tells it.
         scale = (counts / np.maximum(expected, 1.0)).max(axis=1, initial=0.0, keepdims=True)
         expected = expected * np.minimum(scale, 1.0)
         bad = (expected >= EXPECTED) & (counts < HARDLY_ANY_AT * expected)
         for at in np.flatnonzero(bad.any(axis=1))[:1]:
+            positions = (np.flatnonzero(bad[at]) + 1).tolist()
             yield _lost(
                 POSITION,
-                f"position {listed((np.flatnonzero(bad[at]) + 1).tolist())} has hardly {what} where {column} is "
-                f"{labels[at]}, and many elsewhere",
+                f"position {listed(positions)} has hardly {what} where {column} is {labels[at]}, and many elsewhere",
+                f"{condition(column, [labels[at]])} and {_placed(positions, len(bad[at]))}",
                 without(column, [labels[at]], subject),
-                fails=True,
-            )  # fmt: skip
+            )
+
+
+def _placed(positions: Sequence[int], last: int) -> str:
+    """Return positions as a condition.
+
+    >>> _placed([5, 6, 7, 8], 8), _placed([1], 8), _placed([2, 4], 8)
+    ('position >= 5', 'position = 1', 'position in (2, 4)')
+    """
+    if len(positions) == 1:
+        return f"position = {positions[0]}"
+    if list(positions) == [*range(positions[0], last + 1)]:
+        return f"position >= {positions[0]}"
+    return f"position in ({', '.join(map(str, positions))})"
 
 
 def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
@@ -245,12 +270,13 @@ def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
         if len(at):
             yield finding(
                 POSITION,
-                FAILED,
+                WARNED,
                 f"position {listed((at + 1).tolist())} has {what} ({int(hits[at[0]]):,} in {int(shown[at[0]]):,}), "
                 f"others have {int(hits.sum() - hits[at].sum()):,}",
                 f"rewards of {cause}",
                 "check how positions are counted, from 0 or from 1, on both sides of the join; leave out "
                 "positions whose rewards are not known",
+                pattern=_placed((at + 1).tolist(), len(shown)),
             )
             return
 
@@ -289,7 +315,7 @@ def _thinned(counts: Floats, rates: Floats, beside: Floats) -> Iterator[Finding]
     if lost and second - first >= THINNED_AT * error:
         yield finding(
             THINNED,
-            FAILED,
+            WARNED,
             f"pages without a reward are about {100 * math.exp(first):.0f} % of the number expected from those "
             "with one, two and three",
             "pages without rewards were thinned or lost on their way into the log",
@@ -307,7 +333,7 @@ def _counted_twice(
         names = [labels[at] for at in bad.tolist()]
         text = f"all {hits[bad].sum():,.0f} rewards where {column} is {listed(names)} are even"
         where = without(column, names, subject)
-        yield _lost(TWICE, f"{text}, those of others are not", where, fails=True)
+        yield _lost(TWICE, f"{text}, those of others are not", condition(column, names), where)
 
 
 def _on_a_day(
@@ -326,8 +352,8 @@ def _on_a_day(
     spread = 1.4826 * float(np.median(np.abs(known - centre)))
     chance = design * squares.sum() / hits.sum() / np.maximum(math.exp(centre) * rows, 1.0)
     off = rates - centre
-    # At five standard errors, so that no test of its own is needed.
-    far = np.abs(off) > np.maximum(math.log(DAY_APART), DAY_SPREADS * np.sqrt(spread**2 + chance))
+    # At five standard errors, so that no test of its own is needed. More is no loss.
+    far = -off > np.maximum(math.log(DAY_APART), DAY_SPREADS * np.sqrt(spread**2 + chance))
     wrong = np.flatnonzero(far)
     # Many days that differ are seasons, which `drift` tells.
     if len(wrong) and len(wrong) <= max(1, len(names) // 5):
@@ -335,9 +361,9 @@ def _on_a_day(
         yield _lost(
             DAY,
             f"on {', '.join(days)} a ranking has {_times(math.exp(off[wrong[0]]))} the rewards of other days",
+            condition("day", days, math.exp(off[wrong[0]])),
             without("day", days, subject),
-            fails=bool((off[wrong] < math.log(HARDLY_ANY)).any()),
-        )  # fmt: skip
+        )
 
 
 def _since_a_day(
@@ -360,7 +386,8 @@ def _since_a_day(
         # Inside and outside of each window (4, L, W, 3): of the level, then of the others.
         parts = np.stack([inside, outside, *(one.sum(axis=0) - one for one in (inside, outside))])
         n, hits = parts[..., 0], parts[..., 1]
-        known = (n >= FEWEST).all(axis=0)
+        # Where a level hardly had any before, nothing was lost since.
+        known = (n >= FEWEST).all(axis=0) & (hits[1] >= EXPECTED)
         n = np.maximum(n, 1.0)
         # Half a reward more, so that none at all has a logarithm; the variance is that of the rewards of
         # all days, so that days without any are no less certain.
@@ -370,7 +397,8 @@ def _since_a_day(
         spread = design * whole[..., 2] * whole[..., 0] / np.maximum(whole[..., 1], 1.0) ** 2
         error = np.sqrt((spread * (1 / n[::2] + 1 / n[1::2])).sum(axis=0))
         p = 2 * special.ndtr(-np.abs(change) / np.maximum(error, 1e-300))
-        bad = known & (p * tests <= CHANCE) & (np.abs(change) > math.log(CHANGED))
+        fell = (change < -math.log(CHANGED)) & (logs[0] - logs[1] < -math.log(FALLEN))
+        bad = known & (p * tests <= CHANCE) & fell
         if not bad.any():
             continue
         # The window that explains most: Poisson's deviance of the rewards inside it.
@@ -384,29 +412,32 @@ def _since_a_day(
             BOTH,
             f"{when}, rankings where {column} is {labels[level]} have {_times(math.exp(change[level, at]))} the "
             "rewards expected from the change of the others",
+            f"{condition(column, [labels[level]])} and day {'>=' if onwards else '='} '{days[start]}' and "
+            f"{SIZE} = {max(math.exp(change[level, at]), 0.001):.2g}",
             without_both(column, labels[level], days[start], subject, onwards=onwards),
-            fails=True,
-        )  # fmt: skip
+        )
 
 
 def _times(ratio: float) -> str:
     return f"{in_percent(ratio, 0)} of" if ratio < 1 else f"{ratio:.2g} times"
 
 
-def _lost(code: str, text: str, where: str, *, fails: bool, alternatives: str = "") -> Finding:
+def _lost(code: str, text: str, pattern: str, where: str, **more: Any) -> Finding:
     return finding(
         code,
-        FAILED if fails else WARNED,
+        WARNED,
         text,
-        "rewards of these rows were not tracked or not joined, or are counted otherwise",
-        f"check the join and the tracking of rewards there, or leave these rows out{option(where)}{alternatives}",
+        "people there act so; or rewards of these rows were not tracked or not joined, or are counted otherwise",
+        f"check the join and the tracking of rewards there, or leave these rows out{option(where)}",
         where=where,
+        pattern=pattern,
+        **more,
     )
 
 
 #: Standard errors of the part that another page explains (1e-4 on one side), and the least part that
 #: matters.
-BEYOND, LEAST = 3.7, 0.1
+BEYOND, LEAST = 4.5, 0.1
 #: Standard errors of what the other page's items explain where the own ones explain less than a third.
 ALL_BEYOND = 6.0
 #: Items are counted in so many bins.
@@ -545,12 +576,14 @@ def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
         if other > ALL_BEYOND and own < other / 3:
             part, z = 1.0, float(other)
         if pairs >= PAIRS and z > BEYOND and part > LEAST:
-            at, code, cause, remedy = _MISPLACED[name.startswith("item ")]
+            nearby = name.startswith("item ")
+            at, code, cause, remedy = _MISPLACED[nearby]
             text = (
                 f"about {in_percent(min(part, 1.0), 0)} of the rewards depend on the {name} "
                 f"(z = {z:.1f}), not on the {at} at which they are recorded"
             )
-            return [finding(code, FAILED, text, cause, remedy)]
+            # People may look at what stands beside an item; nobody clicks for another request.
+            return [finding(code, WARNED if nearby else FAILED, text, cause, remedy)]
     if tally.sums["positions"][1].sum() >= REWARDS and not any(_explanations(tally)):
         return OTHER_PAGE.finds(
             WARNED,

@@ -436,6 +436,11 @@ def _otherwise(
     if not bad or len(bad) > max(NAMED, len(table) // 4):
         return []
     labels = [label for _, _, label in sorted(bad)]
+    # Rows that do not follow their scores in the other groups either are a fault of the whole log.
+    others = table[[name not in labels for name in names]].sum(axis=0)
+    off = float(others[1] / max(others[2], 1e-300))
+    if abs(off) > LEAST / 2 and two_sided(others[1], math.sqrt(others[2])) <= LIMITING:
+        return []
     where = without(kind, labels, subject)
     return [
         finding(

@@ -368,6 +368,8 @@ def _group_finding(
     )
     line = THRESHOLDS["mean-weight-by-group"].status(size)
     apart = _apart(worst, table, mean, z)
+    if not apart:
+        cause = "weights are off in the other rows too: these groups are not the cause"
     where = without(kind, [labels[one] for one in apart], subject) if apart else ""
     remedy = f"leave these groups out{option(where)}, or log the policy that really ran there"
     return finding(
@@ -390,7 +392,10 @@ def _apart(bad: list[int], table: Floats, mean: Floats, z: Floats) -> list[int]:
         # The distance from the common mean, in the same standard errors.
         far = np.where(mean != 1.0, z * (mean - centre) / (mean - 1.0), 0.0)
     found = [one for one in bad if np.nanmax(np.abs(far[one])) > APART]
-    return found if count[found].sum() <= count.sum() / 2 else []
+    # Without them weights average 1; otherwise the fault is everywhere, and no group's.
+    _, _, p = tested(np.delete(table, found, axis=0).sum(axis=0))
+    everywhere = bool((np.nan_to_num(p, nan=1.0) * len(p) <= LIMITING).any())
+    return [] if everywhere or count[found].sum() > count.sum() / 2 else found
 
 
 def _overall(tally: Tally, subject: Subject, small: bool) -> list[Finding]:
