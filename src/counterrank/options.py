@@ -200,7 +200,9 @@ _TABLE = (
         metavar="FILE|paper|published|real-world|generated",
         words=("paper", "published", "real-world", "generated"),
     ),
-    Option("behavior_mse", "What that tree minimises (default: pairs).", metavar="pairs|pasif"),
+    Option(
+        "behavior_mse", "What that tree minimises (default: pairs).", metavar="pairs|pasif|slope"
+    ),
     Option(
         "estimate_propensity",
         "Estimate missing propensities: plackett-luce, logistic or by-list:COLUMNS (default: "

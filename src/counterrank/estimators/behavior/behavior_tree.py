@@ -22,9 +22,11 @@ from counterrank.estimators.behavior.forest import Forest, assemble, load_candid
 from counterrank.estimators.behavior.growing import Grower, TreeRows
 from counterrank.estimators.behavior.masks import SETS, Candidate, candidates
 from counterrank.estimators.behavior.objective import MSEEstimate
+from counterrank.estimators.behavior.random_growing import PrintedGrower, PublishedGrower
 from counterrank.estimators.behavior.settings import (
     BINNING_STREAM,
     MOST_REWARD,
+    PARTITION_STREAM,
     SAMPLE_ROWS,
     SAMPLE_STREAM,
     TreeLimits,
@@ -36,13 +38,18 @@ from counterrank.estimators.behavior.training import (
 )
 from counterrank.estimators.weights.ratios import Ratios, ratios_of
 
+#: How a tree may be grown.
+GROWTHS = ("exhaustive", "printed", "published")
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BehaviorTree:
     """A tree that assigns a behaviour model to each context (Kiyohara et al. 2023, section 3.2 and Algorithm 1).
 
     `mse` names the objective or is one (docs/explanation/behavior.md). Every position has a tree of
-    its own, as in the published runs.
+    its own, as in the published runs. `growth` is "exhaustive" (every cut of every feature),
+    "printed" (Algorithm 1: random partitions, strict acceptance) or "published" (the search of the
+    authors' code).
 
     >>> import counterrank as cr
     >>> half = np.full((100, 2), 0.5)
@@ -58,6 +65,11 @@ class BehaviorTree:
     mse: str | MSEEstimate = DEFAULT
     limits: TreeLimits = field(default_factory=TreeLimits)
     forest: Forest | None = None
+    growth: str = "exhaustive"
+
+    def __post_init__(self) -> None:
+        if self.growth not in GROWTHS:
+            raise ConfigError(f"growth is one of {', '.join(GROWTHS)}, not {self.growth!r}")
 
     def fit(
         self, log: RankingLog, target: str | Probabilities | ArrayLike, *, seed: int = 0
@@ -87,7 +99,14 @@ class BehaviorTree:
         estimate, trees = mse_estimate(self.mse), []
         for k, y in enumerate(data.y):
             objective = estimate.objective(Position(data, k, n_apply, seed))
-            grower = Grower(objective, self.limits, data.bins.most, data.bins.categorical)
+            options = objective, self.limits, data.bins.most, data.bins.categorical
+            rng = np.random.default_rng([seed, k, PARTITION_STREAM])
+            growers = {"printed": PrintedGrower, "published": PublishedGrower}
+            grower = (
+                growers[self.growth](*options, rng=rng)
+                if self.growth in growers
+                else Grower(*options)
+            )
             trees.append(grower.grow(TreeRows.of(objective, y, data.codes)))
         return assemble(trees, data, mse=estimate.name, n_apply=n_apply)
 

@@ -34,6 +34,7 @@ from counterrank.estimators.behavior.settings import (
     PASIF_SPLITS,
     SUBSAMPLE_STREAM,
 )
+from counterrank.estimators.behavior.slope import Slope
 from counterrank.estimators.behavior.training import Position
 from counterrank.estimators.weights.ratios import Ratios
 
@@ -218,6 +219,7 @@ def odds_given_part(own: Floats, rest: Floats) -> Floats:
 FEASIBLE: dict[str, Callable[[], MSEEstimate]] = {
     "pairs": Pairs,
     "pasif": PasIf,
+    "slope": Slope,
 }
 DEFAULT = "pairs"
 

@@ -150,6 +150,10 @@ class Group:
                 self.model, self.gain, self.sides = one.model, 0.0, ()
 
 
+#: A group with its depth, its rows and their histogram.
+Waiting = tuple[Group, int, TreeRows, Floats]
+
+
 class Grower:
     """A growing tree: `totals` (C,) are the channels of the whole assignment, which has so many `leaves`."""
 
@@ -170,18 +174,18 @@ class Grower:
         # A share of the root's score: MSEs have the rewards' unit squared.
         least_gain = self.limits.min_gain * abs(root.score) if np.isfinite(root.score) else 0.0
         least = self.limits.leaf_rows(self.objective.position.n_grow)
-        waiting: deque[tuple[Group, int, TreeRows, Floats]] = deque()
+        waiting: deque[Waiting] = deque()
         if len(self.categorical) and self.limits.max_depth:
             waiting.append((root, 1, rows, hist))
         while waiting:
-            group, depth, some, hist = waiting.popleft()
-            around = self._settle(group)
+            group, depth, group_rows, hist = self.next_group(waiting)
+            around = self.settle(group)
             if self.leaves >= self.limits.max_leaves or group.sums[0] < 2 * least:
                 continue
-            cuts = cuts_of(hist, self.categorical, self.objective.position.contrast, least)
+            cuts = self.cuts(hist, least)
             if not self._divide(group, cuts, hist, around, least_gain):
                 continue
-            sides = some.divided(group.feature, group.goes_left)
+            sides = group_rows.divided(group.feature, group.goes_left)
             group.chance = _chance(group, sides, len(cuts[0]))
             if depth < self.limits.max_depth:
                 # Parent = left + right for sums: only the smaller child is read (as LightGBM and
@@ -194,7 +198,19 @@ class Grower:
         root.merge_equal()
         return root
 
-    def _settle(self, group: Group) -> Floats:
+    def next_group(self, waiting: "deque[Waiting]") -> "Waiting":
+        """Return the group to visit next: the one that was created first."""
+        return waiting.popleft()
+
+    def cuts(self, hist: Floats, least: int) -> Cuts:
+        """Return the cuts of a node to choose from: all of them."""
+        return cuts_of(hist, self.categorical, self.objective.position.contrast, least)
+
+    def threshold(self, group: Group, least_gain: float) -> float:
+        """Return the limit that the score of a split must be below."""
+        return group.score - least_gain
+
+    def settle(self, group: Group) -> Floats:
         """Give a leaf the best model, given all other leaves; its own wins a tie.
 
         Return its channels under each model on top of the other leaves' totals (M, C).
@@ -218,9 +234,9 @@ class Grower:
         below, where, order = cuts
         left = self.objective.channels(below)
         right = around - left
-        # Sides of one model are the group undivided: any other model for it was tried by `_settle`.
+        # Sides of one model are the group undivided: any other model for it was tried by `settle`.
         score, at, first, second = self.objective.best(
-            left, right, below=group.score - least_gain, different=True
+            left, right, below=self.threshold(group, least_gain), different=True
         )
         if at < 0:
             return False

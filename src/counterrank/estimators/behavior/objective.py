@@ -38,11 +38,11 @@ def lower(value: float, best: float) -> bool:
 def _score(base: Floats, add: Floats, rule: Floats, targets: Floats, stop: float) -> float:
     """Return the score of channels base + add; any value >= stop when it is not below `stop`.
 
-    rule = [hold against a value, value, kappa, lam, 1/n_apply, 1/n_grown]; targets (J,) = T.
+    rule = [hold against a value, value, kappa, lam, 1/n_apply, 1/n_grown, least variance]; targets (J,) = T.
     """
     first = base[0] + add[0]
     spread = max(base[1] + add[1] - first * first, 0.0)
-    total: float = rule[3] * spread * rule[4]
+    total: float = rule[3] * max(spread * rule[4], rule[6])
     # A squared bias only adds: a variance that is too large already ends the comparison.
     if total >= stop:
         return total
@@ -97,6 +97,8 @@ class Objective:
     )
     targets: Floats = field(default_factory=lambda: np.empty(0))
     variance_weight: float = 1.0
+    #: A lower limit of Var(V), which only the authors' code has.
+    variance_floor: float = 0.0
 
     @property
     def width(self) -> int:
@@ -126,6 +128,7 @@ class Objective:
             self.variance_weight,
             1 / self.position.n_apply,
             1 / self.position.n_grow,
+            self.variance_floor,
         ]
         return np.array(numbers, dtype=np.float64)
 

@@ -22,6 +22,9 @@ LEAST_BINS = 16
 #: Rows: few rows cannot tell many thresholds apart.
 ROWS_PER_BIN = 400
 
+#: Partitions: random ones of a node, as many as in the code behind the paper's figures.
+PARTITIONS = 10
+
 # rows looked at
 #: Rankings: trees of larger logs are grown on a sample and applied to all rows; half of it takes
 #: half the time (four simulated environments, 1,000,000 rankings, 10 runs each: with 100,000 the
@@ -44,6 +47,8 @@ PAIRS_STEEPNESS = 4.0
 PASIF_SHARE = 0.2
 #: Splits: with fewer the average depends on which splits were drawn.
 PASIF_SPLITS = 10
+#: Standard errors: the half-width CNF of SLOPE's intervals, which holds for 95 % of the estimates.
+SLOPE_WIDTH = 1.96
 #: Rows: the rest of a ranking is averaged over them.
 PASIF_REST_ROWS = 1_000
 
@@ -52,6 +57,7 @@ SAMPLE_STREAM = 29
 BINNING_STREAM = 31
 ORACLE_NOISE_STREAM = 41
 SUBSAMPLE_STREAM = 47
+PARTITION_STREAM = 53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
