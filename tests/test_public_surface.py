@@ -24,6 +24,8 @@ HEAVY = (
     "pyspark",
     "matplotlib",
     "rich",
+    "scipy.stats",
+    "pyarrow.dataset",
 )
 
 
@@ -47,6 +49,18 @@ def test_every_public_name_loads_and_is_documented():
 
 def test_importing_the_package_is_light():
     assert _loaded_after("import counterrank") == set()
+
+
+def test_an_evaluation_with_segments_loads_no_statistics_of_scipy_and_no_datasets_of_arrow():
+    code = """
+import numpy as np, counterrank as cr, counterrank.io
+half = np.full((40, 2), 0.5)
+action = np.arange(80).reshape(40, 2) % 2
+log = cr.RankingLog(action=action, reward=action * 1.0, propensity=half, targets={"new": half},
+                    columns={"side": np.where(action[:, 0] > 0, "l", "r")})
+cr.evaluate(log, ["new"], estimators=["ips", "rips"], segments=["side"]).to_dict()
+"""
+    assert not _loaded_after(code) & {"scipy.stats", "pyarrow.dataset"}
 
 
 def test_help_is_light():

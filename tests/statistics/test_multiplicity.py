@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from counterrank.statistics import holm, two_sided
+from counterrank.statistics import benjamini_hochberg, holm, two_sided
 
 
 def test_two_sided_p_values():
@@ -28,3 +28,8 @@ def test_adjusted_p_values_by_their_definitions(p):
     for i in range(m):
         down = max((m - rank[j] + 1) * p[j] for j in range(m) if rank[j] <= rank[i])
         assert holm(p)[i] == pytest.approx(min(down, 1.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("p", P_VALUES)
+def test_false_discoveries_are_adjusted_as_scipy_does(p):
+    np.testing.assert_allclose(benjamini_hochberg(p), stats.false_discovery_control(p), rtol=1e-12)

@@ -13,6 +13,7 @@ from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.evaluation.passing import Group
 from counterrank.evaluation.result import Level, Segment, SegmentLift
 from counterrank.findings import FAILED, PASSED
+from counterrank.statistics import benjamini_hochberg
 
 #: Labels of a segment that the models tell apart; a column with more is an id.
 MODELLED_LABELS = 20
@@ -70,17 +71,13 @@ def segment_table(groups: Mapping[str, Mapping[Group, Estimate]]) -> tuple[Segme
 
 
 def _adjusted(groups: Mapping[Group, Estimate]) -> list[Segment]:
-    from scipy.stats import false_discovery_control
-
     found = list(groups.values())
     raw = [
         1.0 if one.contrast is None else one.contrast.lift.p_value(one.level, one.looks)
         for one in found
     ]
     rows = []
-    for (column, label), one, p, q in zip(
-        groups, found, raw, false_discovery_control(raw), strict=True
-    ):
+    for (column, label), one, p, q in zip(groups, found, raw, benjamini_hochberg(raw), strict=True):
         wide, _ = one.lift_at(one.level, len(found))
         lift = SegmentLift(
             value=one.lift.value,

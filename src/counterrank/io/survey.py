@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyarrow import fs
 
 from counterrank import stores
@@ -439,6 +438,8 @@ def in_folders(files: list[DataFile], where: Where | None) -> list[DataFile]:
     if not set(where.columns) <= set(schema.names):
         # Only then are files opened that the folders' names might leave out.
         schema = opening(files)[1].schema
+    import pyarrow.dataset as ds  # it brings pandas
+
     may = ds.FileSystemDataset(
         [_fragment(file) for file in files], schema, ds.ParquetFileFormat(), fs.LocalFileSystem()
     ).get_fragments(filter=where.expression(schema))
@@ -474,6 +475,8 @@ def pruned(parts: tuple[FilePart, ...], where: Where) -> tuple[FilePart, ...]:
 
 def _fragment(file: DataFile, groups: tuple[int, ...] | None = None) -> Any:
     """Return Arrow's own description of a file, which it holds against conditions."""
+    import pyarrow.dataset as ds
+
     said = [
         pc.field(key) == value if value.is_valid else pc.field(key).is_null()
         for key, value in file.partitions

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from counterrank import stores
 from counterrank.errors import ConfigError, LogError, MissingExtraError, require
@@ -197,6 +196,8 @@ def _delta_options(path: str) -> dict[str, str] | None:
 
 
 def _partitions(fragment: Any, keys: list[str], schema: pa.Schema) -> Partitions:
+    import pyarrow.dataset as ds  # it brings pandas
+
     said = ds.get_partition_keys(fragment.partition_expression)
     return tuple((key, pa.scalar(said.get(key), type=schema.field(key).type)) for key in keys)
 

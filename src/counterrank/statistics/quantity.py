@@ -173,6 +173,20 @@ def holm(p_values: ArrayLike) -> Floats:
     return result
 
 
+def benjamini_hochberg(p_values: ArrayLike) -> Floats:
+    """Return p-values adjusted for the false-discovery rate (1995): p_(j) times m / j, made monotone.
+
+    >>> benjamini_hochberg([0.01, 0.04, 0.03]).tolist()
+    [0.03, 0.04, 0.04]
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(-p, kind="stable")
+    result = np.empty_like(p)
+    scaled = p[order] * (len(p) / np.arange(len(p), 0, -1))
+    result[order] = np.minimum(np.minimum.accumulate(scaled), 1.0)
+    return result
+
+
 #: Draws behind a quantile; the level is then known to 0.0007, and the same for the same correlations.
 _DRAWS = 100_000
 #: More statistics than this are taken as independent, which is on the safe side.

@@ -15,6 +15,7 @@ from counterrank.estimators.weights.moments import (
 from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.messages import Message
 from counterrank.records import Record, optional, unequal
+from counterrank.statistics import benjamini_hochberg
 from counterrank.texts import in_percent, in_z
 
 
@@ -124,10 +125,7 @@ class MeanWeightTest:
     @property
     def adjusted(self) -> Floats:
         """P-values (K,) adjusted for the false-discovery rate over positions (Benjamini & Hochberg 1995)."""
-        from scipy import stats
-
-        found: Floats = stats.false_discovery_control(self.each)
-        return found
+        return benjamini_hochberg(self.each)
 
 
 def mean_weight_test(moments: Moments) -> MeanWeightTest:
