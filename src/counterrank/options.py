@@ -5,22 +5,30 @@ the Python functions and the page `docs/reference/command-line.md` come from it.
 
 To add an option:
 
-1. Add an `Option` to `OPTIONS`. Its name is the keyword in Python and the key in a job file; `flag` is
-   its name on the command line where that differs. `kind` says which values it takes.
+1. Add a field to `Request`, or to `Reading` if it says how a log is read: its name is the keyword in
+   Python and the key in a job file, `option(...)` says what it means; `flag` is its name on the command
+   line where that differs, `kind` which values it takes. What only other commands take stands in `_FURTHER`.
 2. Name it in `COMMANDS`: under `shown` (in `--help`), `more` (in `--help-all`) or `keys` (job file and
-   Python only, or `--config KEY=VALUE`). How a log is read (`READING`) is a key of every command
-   already.
-3. The function of the command gets it as a keyword under its name. What the command itself handles,
-   such as files to write, stands in `WRITING` or `_LOCAL` and is found in `Call.values` (`cli/calls.py`). An option of
-   the reader is a field of `ReadOptions` (`io/options.py`) as well.
+   Python only, or `--config KEY=VALUE`). How a log is read is a key of every command already.
+3. `evaluate` finds it in its request, the function of another command gets it as a keyword. What the
+   command itself handles, such as files to write, stands in `WRITING` or `_LOCAL` and is found in
+   `Call.values` (`cli/calls.py`). An option of the reader is a field of `ReadOptions` (`io/options.py`) as
+   well.
 4. `python docs/reference.py` writes the page; a test compares them.
 
 A table in a job file whose keys have names of their own is a line of `NESTED`.
 """
 
-from dataclasses import dataclass, field
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Self
+
+from counterrank.errors import ConfigError
+from counterrank.texts import suggestion
 
 #: Defaults of the Python functions, too.
 LEVEL: Final = 0.95
@@ -65,13 +73,6 @@ class Group(Enum):
     OUTPUT = "Output"
 
 
-#: How a log is read: keys of every command with a log.
-READING: Final = (
-    "columns context propensity_kind unit weight logger policies items where missing_reward format version "
-    "behavior dists decimal renumber drop_ties encode_actions engine query connection "
-    "events join event within event_time unique scores scores_join"
-).split()
-
 #: Tables beside the log: every command that reads a log takes them on its line, listed or not.
 BESIDE: Final = "events join event within event_time unique scores scores_join".split()
 
@@ -101,89 +102,266 @@ class Option:
     #: Its value where it is given without one.
     bare: Any = None
 
-    def __post_init__(self) -> None:
-        written, read = self.name in WRITING, self.name in (*READING, "config")
-        #: Where the help lists it.
-        self.group = Group.OUTPUT if written else Group.LOG if read else Group.WHAT
-        #: Whether the command handles it: the Python function has no such keyword.
-        self.local = written or self.name in _LOCAL
-        word = self.flag or self.name
-        #: The option on the command line, with its dashes, and what a job file may call it.
-        self.spelled = "--" + word.replace("_", "-")
-        self.keys = tuple(dict.fromkeys((self.name, word)))
+    @property
+    def group(self) -> Group:
+        """Where the help lists it."""
+        if self.name in WRITING:
+            return Group.OUTPUT
+        return Group.LOG if self.name in (*READING, "config") else Group.WHAT
+
+    @property
+    def local(self) -> bool:
+        """Whether the command handles it: the Python function has no such keyword."""
+        return self.name in WRITING or self.name in _LOCAL
+
+    @property
+    def spelled(self) -> str:
+        """The option on the command line, with its dashes."""
+        return "--" + (self.flag or self.name).replace("_", "-")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What a job file may call it."""
+        return tuple(dict.fromkeys((self.name, self.flag or self.name)))
+
+
+def option(help: str, kind: Kind = Kind.TEXT, *, default: Any = None, **more: Any) -> Any:
+    """Return a field of a request that is an option of commands and a key of job files."""
+    known = Option("", help, kind, default=default, **more)
+    return field(default=default, metadata={"option": known})
 
 
 _MANY, _LIST, _FILE, _SWITCH = Kind.MANY, Kind.LIST, Kind.FILE, Kind.SWITCH
 
-_TABLE = (
-    Option(
-        "targets",
+
+Names = str | Iterable[str] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a log is read: keys of every command, and keywords of every function with a log.
+
+    `counterrank.io.ReadOptions` brings them into one form.
+    """
+
+    engine: Any = option(
+        "Where the sums over files are computed.", default="local", words=("local", "dask", "spark")
+    )
+    columns: Mapping[str, Any] | str | None = option(
+        "Names of columns, e.g. action=items,reward=clicks; adds to [columns] of --config.",
+        Kind.COLUMNS,
+        metavar="ROLE=NAME,...",
+    )
+    context: Names = option(
+        "Context columns (default: names starting with x_).", _LIST, metavar="NAME,..."
+    )
+    propensity_kind: str | None = option(
+        "Meaning of propensities: of each item (factored, the default); given the items above "
+        "(prefix); of this item at this position (position); of the whole ranking (joint).",
+        words=("factored", "prefix", "position", "joint"),
+    )
+    unit: str | None = option(
+        "Column of users or sessions; their rows are not independent.", metavar="NAME"
+    )
+    weight: str | None = option(
+        "Column with one over the probability that the row was kept, for thinned logs.",
+        metavar="COLUMN",
+    )
+    logger: Any = option(
+        "How the logger ranked by the scores in `propensity_scores`: plackett-luce, softmax "
+        "(temperature), top, epsilon (epsilon), rand-top-n (n), swap (probability) or a "
+        "policy file.",
+        Kind.POLICY,
+        metavar="KIND[:OPTION=VALUE,...]",
+    )
+    policies: Any = option(
+        "How policy NAME ranks by the scores in NAME_scores (kinds as for a logger: "
+        "plackett-luce, top, ...), or a policy file; repeatable.",
+        Kind.POLICIES,
+        flag="policy",
+        metavar="NAME=KIND[:...]",
+    )
+    items: str | os.PathLike[str] | None = option(
+        "Features of items: a file with a column `item` (or `item_id`) and one column per feature.",
+        _FILE,
+        metavar="FILE",
+    )
+    where: Any = option(
+        "Condition on rows, e.g. \"day >= '2026-10-01' and country in ('DE', 'AT')\".",
+        Kind.CONDITION,
+        metavar="CONDITION",
+    )
+    events: Any = option(
+        "Table of events, for rewards: a file, folder or pattern.", _FILE, metavar="FILE"
+    )
+    scores: Any = option(
+        "Table of rankers' scores, one row per request and item, one column per target; repeatable.",
+        Kind.TABLES,
+        metavar="FILE",
+    )
+    missing_reward: str | None = option(
+        "Treat a missing reward as an error (the default) or as zero.", words=("error", "zero")
+    )
+    format: str | None = option(
+        "parquet, arrow, csv or jsonl (default: detected), or ubi, ga4, metarank, "
+        "open-bandit, kuairand.",
+        metavar="NAME",
+    )
+    version: int | None = option(
+        "Version of a Delta table (default: the newest).", Kind.WHOLE, metavar="N"
+    )
+    behavior: str | None = option(
+        "Column with the name of the known behaviour model of each row.", metavar="NAME"
+    )
+    dists: bool = option("Read whole distributions (NAME_dist).", _SWITCH, default=True)
+    decimal: str | None = option("Decimal sign of numbers in text.", default=".", words=(".", ","))
+    renumber: bool = option(
+        "Close gaps in positions (slots of ads, filtered items).", _SWITCH, default=False
+    )
+    drop_ties: bool = option(
+        "Leave out rows in which the logger's order depends on equal scores.",
+        _SWITCH,
+        default=False,
+    )
+    encode_actions: bool | None = option(
+        "Renumber the items (default: only if ids are huge).", _SWITCH
+    )
+    #: Columns that are carried along.
+    keep: Names = None
+    require_propensity: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(Reading):
+    """What `evaluate` is asked for: every option of an evaluation is a field, and stands nowhere else."""
+
+    targets: Any = option(
         "Target policy: a column with its probabilities of the shown items, or a --policy "
         "(default: every --policy); repeatable.",
         _MANY,
         flag="target",
         metavar="COLUMN",
-    ),
-    Option(
-        "target_lists",
+    )
+    target_lists: Mapping[str, str | os.PathLike[str]] | None = option(
         "Target that shows fixed lists: a file with the columns query, rank and document.",
         _MANY,
         metavar="[NAME=]FILE",
-    ),
-    Option(
-        "arm",
-        "Column that says which arm served a row.",
-        metavar="COLUMN",
-    ),
-    Option(
-        "estimators",
+    )
+    estimators: Any = option(
         "Estimators (default: a recommended set); `counterrank estimators` lists them.",
         _LIST,
         metavar="NAME,...|all",
-    ),
-    Option(
-        "rewards",
+    )
+    rewards: Any = option(
         "Metric: a column, any(COLUMN), mrr(COLUMN), first(COLUMN), ndcg(COLUMN), "
         "count(COLUMN) or A / B; repeatable.",
         Kind.METRICS,
         flag="reward",
         metavar="NAME=COLUMN",
-    ),
-    Option("primary", "The metric that decides (default: the first).", metavar="NAME"),
-    Option(
-        "guardrails",
+    )
+    primary: str | None = option("The metric that decides (default: the first).", metavar="NAME")
+    guardrails: Any = option(
         "Limit for the relative lift of a metric, also 'NAME by COLUMN >= -0.02' (in every "
         "group) or 'NAME where COLUMN = VALUE >= -0.02'; repeatable.",
         _MANY,
         flag="guardrail",
         metavar="'NAME >= -0.01'",
-    ),
-    Option(
-        "baseline",
+        default=(),
+    )
+    baseline: str | None = option(
         "The policy that lifts are relative to (default: logger, the policy that served the log).",
         metavar="NAME|logger",
-    ),
-    Option(
-        "segments",
+    )
+    segments: Sequence[str] | str = option(
         "Report lifts by the values of a column; repeatable.",
         _MANY,
         flag="segment",
         metavar="COLUMN",
-    ),
-    Option(
-        "position_weights",
-        "Weight of each position (default: uniform).",
-        _LIST,
-        metavar="uniform|dcg|W1,W2,..",
-    ),
-    Option("level", "Confidence level of the intervals.", Kind.NUMBER, default=LEVEL),
-    Option("seed", "Seed of all random numbers.", Kind.WHOLE, default=SEED),
-    Option(
-        "practical",
-        "Smallest relative lift that matters, e.g. 0.01.",
-        Kind.NUMBER,
-        metavar="SHARE",
-    ),
+        default=(),
+    )
+    position_weights: Any = option(
+        "Weight of each position (default: uniform).", _LIST, metavar="uniform|dcg|W1,W2,.."
+    )
+    level: float = option("Confidence level of the intervals.", Kind.NUMBER, default=LEVEL)
+    seed: int = option("Seed of all random numbers.", Kind.WHOLE, default=SEED)
+    practical: float | None = option(
+        "Smallest relative lift that matters, e.g. 0.01.", Kind.NUMBER, metavar="SHARE"
+    )
+    behavior_candidates: Any = option(
+        "Behaviour models that the tree of aips may choose from: a set, or a JSON file "
+        "(default: generated).",
+        _FILE,
+        metavar="FILE|paper|published|real-world|generated",
+        words=("paper", "published", "real-world", "generated"),
+    )
+    behavior_mse: Any = option(
+        "What that tree minimises (default: pairs).", metavar="pairs|pasif|slope"
+    )
+    estimate_propensity: bool | str | None = option(
+        "Estimate missing propensities: plackett-luce, logistic or by-list:COLUMNS (default: "
+        "what fits the log).",
+        metavar="[METHOD]",
+        bare="auto",
+    )
+    independent_rows: bool = option(
+        "Declare that no visitor has two rows, so that no unit column is needed.",
+        _SWITCH,
+        default=False,
+    )
+    target_is_fresh: bool = option(
+        "Declare that no target was trained on these rows.", _SWITCH, default=False
+    )
+    target_trained_until: Any = option(
+        "Declare when the training of the targets ended: only later rows, by --time, are used.",
+        metavar="DATE",
+    )
+    time: str | None = option("Column of days or timestamps.", metavar="COLUMN")
+    sequential: bool | int | None = option(
+        "Intervals that are valid at every look at a growing log; shortest at about ROWS "
+        "rankings (10000).",
+        Kind.WHOLE,
+        metavar="[ROWS]",
+        least=1,
+        bare=10_000,
+    )
+    accept: Any = option(
+        "Answer to a question of the audit, as the question gives it; repeatable.",
+        Kind.ANSWERS,
+        metavar="'CODE [where CONDITION]'",
+        default=(),
+    )
+    audit: bool | None = option("false: run only the checks that the verdict uses.", _SWITCH)
+    weights_out: str | os.PathLike[str] | None = option(
+        "Write the weights of every ranking as Parquet.", Kind.OUTPUT, metavar="FILE"
+    )
+    #: The command line, which the result records.
+    command: str | None = None
+
+    @classmethod
+    def of(cls, **given: Any) -> Self:
+        """Return a request, or raise for what is no option, with the nearest one."""
+        refuse_unknown(given, [one.name for one in fields(cls)])
+        return cls(**given)
+
+    def reading(self) -> dict[str, Any]:
+        """Return what the reader is told: what differs from its defaults."""
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields(Reading)}
+        values["target_lists"] = self.target_lists, None
+        return {name: one for name, (one, default) in values.items() if one is not default}
+
+
+def refuse_unknown(given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise for a keyword that is no option, with the nearest one."""
+    for name in given:
+        if name not in known:
+            raise ConfigError(
+                f"there is no option '{name}'{suggestion(name, known)}; options are {', '.join(known)}"
+            )
+
+
+#: What commands take beside the fields of a request.
+_FURTHER = (
+    Option("arm", "Column that says which arm served a row.", metavar="COLUMN"),
     Option(
         "position_curve",
         "How often users look at each position, for pbm and click-model: numbers in a file, "
@@ -191,74 +369,6 @@ _TABLE = (
         _FILE,
         metavar="FILE|estimate",
         words=("estimate",),
-    ),
-    Option(
-        "behavior_candidates",
-        "Behaviour models that the tree of aips may choose from: a set, or a JSON file "
-        "(default: generated).",
-        _FILE,
-        metavar="FILE|paper|published|real-world|generated",
-        words=("paper", "published", "real-world", "generated"),
-    ),
-    Option(
-        "behavior_mse", "What that tree minimises (default: pairs).", metavar="pairs|pasif|slope"
-    ),
-    Option(
-        "estimate_propensity",
-        "Estimate missing propensities: plackett-luce, logistic or by-list:COLUMNS (default: "
-        "what fits the log).",
-        metavar="[METHOD]",
-        bare="auto",
-    ),
-    Option(
-        "independent_rows",
-        "Declare that no visitor has two rows, so that no unit column is needed.",
-        _SWITCH,
-        default=False,
-    ),
-    Option(
-        "target_is_fresh",
-        "Declare that no target was trained on these rows.",
-        _SWITCH,
-        default=False,
-    ),
-    Option(
-        "target_trained_until",
-        "Declare when the training of the targets ended: only later rows, by --time, are used.",
-        metavar="DATE",
-    ),
-    Option("time", "Column of days or timestamps.", metavar="COLUMN"),
-    Option(
-        "sequential",
-        "Intervals that are valid at every look at a growing log; shortest at about ROWS "
-        "rankings (10000).",
-        Kind.WHOLE,
-        metavar="[ROWS]",
-        least=1,
-        bare=10_000,
-    ),
-    Option(
-        "accept",
-        "Answer to a question of the audit, as the question gives it; repeatable.",
-        Kind.ANSWERS,
-        metavar="'CODE [where CONDITION]'",
-    ),
-    Option(
-        "audit",
-        "false: run only the checks that the verdict uses.",
-        _SWITCH,
-    ),
-    Option(
-        "engine",
-        "Where the sums over files are computed.",
-        default="local",
-        words=("local", "dask", "spark"),
-    ),
-    Option(
-        "weights_out",
-        "Write the weights of every ranking as Parquet.",
-        Kind.OUTPUT,
-        metavar="FILE",
     ),
     Option(
         "detect",
@@ -295,17 +405,7 @@ _TABLE = (
         metavar="LOW,HIGH",
     ),
     Option(
-        "despite_audit",
-        "Continue although the audit of the log failed.",
-        _SWITCH,
-        default=False,
-    ),
-    # How a log is read.
-    Option(
-        "columns",
-        "Names of columns, e.g. action=items,reward=clicks; adds to [columns] of --config.",
-        Kind.COLUMNS,
-        metavar="ROLE=NAME,...",
+        "despite_audit", "Continue although the audit of the log failed.", _SWITCH, default=False
     ),
     Option(
         "config",
@@ -314,71 +414,11 @@ _TABLE = (
         _MANY,
         metavar="FILE|KEY=VALUE",
     ),
-    Option(
-        "query",
-        "SQL query whose rows are the log, instead of LOG.",
-        metavar="SQL",
-    ),
+    Option("query", "SQL query whose rows are the log, instead of LOG.", metavar="SQL"),
     Option(
         "connection",
         "Where --query runs: duckdb:FILE, sqlite:FILE, postgresql://HOST/DATABASE or env:NAME.",
         metavar="KIND:PLACE",
-    ),
-    Option(
-        "context",
-        "Context columns (default: names starting with x_).",
-        _LIST,
-        metavar="NAME,...",
-    ),
-    Option(
-        "propensity_kind",
-        "Meaning of propensities: of each item (factored, the default); given the items above "
-        "(prefix); of this item at this position (position); of the whole ranking (joint).",
-        words=("factored", "prefix", "position", "joint"),
-    ),
-    Option(
-        "unit",
-        "Column of users or sessions; their rows are not independent.",
-        metavar="NAME",
-    ),
-    Option(
-        "weight",
-        "Column with one over the probability that the row was kept, for thinned logs.",
-        metavar="COLUMN",
-    ),
-    Option(
-        "logger",
-        "How the logger ranked by the scores in `propensity_scores`: plackett-luce, softmax "
-        "(temperature), top, epsilon (epsilon), rand-top-n (n), swap (probability) or a "
-        "policy file.",
-        Kind.POLICY,
-        metavar="KIND[:OPTION=VALUE,...]",
-    ),
-    Option(
-        "policies",
-        "How policy NAME ranks by the scores in NAME_scores (kinds as for a logger: "
-        "plackett-luce, top, ...), or a policy file; repeatable.",
-        Kind.POLICIES,
-        flag="policy",
-        metavar="NAME=KIND[:...]",
-    ),
-    Option(
-        "items",
-        "Features of items: a file with a column `item` (or `item_id`) and one column per feature.",
-        _FILE,
-        metavar="FILE",
-    ),
-    Option(
-        "where",
-        "Condition on rows, e.g. \"day >= '2026-10-01' and country in ('DE', 'AT')\".",
-        Kind.CONDITION,
-        metavar="CONDITION",
-    ),
-    Option(
-        "events",
-        "Table of events, for rewards: a file, folder or pattern.",
-        _FILE,
-        metavar="FILE",
     ),
     Option(
         "join",
@@ -398,11 +438,7 @@ _TABLE = (
         "Count only events up to this long after the impression (--time), e.g. '30 minutes'.",
         metavar="DURATION",
     ),
-    Option(
-        "event_time",
-        "Column with the time of an event.",
-        metavar="COLUMN",
-    ),
+    Option("event_time", "Column with the time of an event.", metavar="COLUMN"),
     Option(
         "unique",
         "Columns that are the key of one event: copies are removed before anything is counted "
@@ -411,119 +447,39 @@ _TABLE = (
         metavar="NAME,...",
     ),
     Option(
-        "scores",
-        "Table of rankers' scores, one row per request and item, one column per target; repeatable.",
-        Kind.TABLES,
-        metavar="FILE",
-    ),
-    Option(
         "scores_join",
         "Columns that link scores to candidates (log_name=scores_name if names differ; default: the "
         "request and the item, by their names).",
         _LIST,
         metavar="KEY[,KEY]",
     ),
-    Option(
-        "missing_reward",
-        "Treat a missing reward as an error (the default) or as zero.",
-        words=("error", "zero"),
-    ),
-    Option(
-        "format",
-        "parquet, arrow, csv or jsonl (default: detected), or ubi, ga4, metarank, "
-        "open-bandit, kuairand.",
-        metavar="NAME",
-    ),
-    Option(
-        "version",
-        "Version of a Delta table (default: the newest).",
-        Kind.WHOLE,
-        metavar="N",
-    ),
-    Option(
-        "behavior",
-        "Column with the name of the known behaviour model of each row.",
-        metavar="NAME",
-    ),
-    Option(
-        "dists",
-        "Read whole distributions (NAME_dist).",
-        _SWITCH,
-        default=True,
-    ),
-    Option("decimal", "Decimal sign of numbers in text.", default=".", words=(".", ",")),
-    Option(
-        "renumber",
-        "Close gaps in positions (slots of ads, filtered items).",
-        _SWITCH,
-        default=False,
-    ),
-    Option(
-        "drop_ties",
-        "Leave out rows in which the logger's order depends on equal scores.",
-        _SWITCH,
-        default=False,
-    ),
-    Option(
-        "encode_actions",
-        "Renumber the items (default: only if ids are huge).",
-        _SWITCH,
-    ),
-    # What becomes of the result.
-    Option(
-        "json",
-        "Write the result as JSON; - is stdout.",
-        Kind.OUTPUT,
-        metavar="FILE",
-    ),
-    Option(
-        "html",
-        "Write the report as one HTML file; - is stdout.",
-        Kind.OUTPUT,
-        metavar="FILE",
-    ),
-    Option(
-        "out",
-        "File for the result.",
-        Kind.OUTPUT,
-        metavar="FILE",
-    ),
+    Option("json", "Write the result as JSON; - is stdout.", Kind.OUTPUT, metavar="FILE"),
+    Option("html", "Write the report as one HTML file; - is stdout.", Kind.OUTPUT, metavar="FILE"),
+    Option("out", "File for the result.", Kind.OUTPUT, metavar="FILE"),
     Option(
         "require",
         "Exit with 1 unless the decision is to ship, or the evidence is at least this good.",
         words=("ship", "reliable", "directional", "insufficient"),
     ),
-    Option(
-        "quiet",
-        "Print nothing but errors.",
-        _SWITCH,
-        default=False,
-    ),
-    Option(
-        "verbose",
-        "Also print warnings, flags and skipped estimators.",
-        _SWITCH,
-        default=False,
-    ),
-    Option(
-        "all",
-        "Also list checks that passed or were skipped.",
-        _SWITCH,
-        default=False,
-    ),
-    Option(
-        "reward_name",
-        "Name of a reward in the report, e.g. clicks.",
-        metavar="WORD",
-    ),
-    Option(
-        "ranking_name",
-        "Name of a ranking in the report, e.g. page.",
-        metavar="WORD",
-    ),
+    Option("quiet", "Print nothing but errors.", _SWITCH, default=False),
+    Option("verbose", "Also print warnings, flags and skipped estimators.", _SWITCH, default=False),
+    Option("all", "Also list checks that passed or were skipped.", _SWITCH, default=False),
+    Option("reward_name", "Name of a reward in the report, e.g. clicks.", metavar="WORD"),
+    Option("ranking_name", "Name of a ranking in the report, e.g. page.", metavar="WORD"),
 )
 
-OPTIONS: Final = {one.name: one for one in _TABLE}
+#: Every option by name: the fields of a request, and what commands take beside them.
+OPTIONS: Final[dict[str, Option]] = {
+    one.name: replace(one.metadata["option"], name=one.name)
+    for one in fields(Request)
+    if "option" in one.metadata
+} | {one.name: one for one in _FURTHER}
+
+#: How a log is read: keys of every command with a log.
+READING: Final = (
+    *(one.name for one in fields(Reading) if one.name in OPTIONS),
+    *"query connection join event within event_time unique scores_join".split(),
+)
 
 #: Tables of a job file whose keys have names of their own: table, key, and the option it stands for.
 NESTED: Final[dict[str, dict[str, str]]] = {

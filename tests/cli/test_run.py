@@ -17,7 +17,8 @@ VALUES = {
     Kind.TEXT: '"a"', Kind.NUMBER: "0.5", Kind.WHOLE: "3", Kind.SWITCH: "true", Kind.LIST: '["a", "b"]',
     Kind.MANY: '["a", "b"]', Kind.FILE: '"a.json"', Kind.OUTPUT: '"a.json"', Kind.COLUMNS: '{reward = "a"}',
     Kind.PAIRS: '{a = "b"}', Kind.METRICS: '{a = "any(b)"}', Kind.POLICY: '"top"',
-    Kind.POLICIES: '{new = "top"}', Kind.CONDITION: '"a = 1"',
+    Kind.POLICIES: '{new = "top"}', Kind.CONDITION: '"a = 1"', Kind.ANSWERS: '["a where b = 1"]',
+    Kind.TABLES: '"a.parquet"',
 }  # fmt: skip
 
 
@@ -212,7 +213,7 @@ def test_exit_codes_are_those_of_evaluate(counterrank, tmp_path: Path):
         ('log = "a"\ncommand = ["plan"]', "'command' is no option of evaluate"),
         ('log = "a"\n[learn]\ngrad = "free"', "did you mean 'grade'"),
         ('log = "a"\n[learn]\nqqqq = 1', "columns, config, despite_audit, events, grade"),
-        ('log = "a"\n[events]\nqqqq = 1', "known: join, path, rewards, time, within"),
+        ('log = "a"\n[events]\nqqqq = 1', "known: join, path, rewards, time, unique, within"),
         ('log = "a"\n[learn]\nout = "job.toml"', "job.toml"),
         ('log = "a"\n[learn]\nmodel = "linear"', "Missing option '--out'"),
         ('log = "a"\n[policies.new]\nkind = "best"', "unknown kind 'best'"),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.errors import LogError
 from counterrank.policies.base import Policy
 
 GOOD = {
@@ -170,3 +171,19 @@ def test_importing_the_package_stays_light():
 def test_scores_that_overflow_are_refused_where_they_are_given(kind):
     with pytest.raises(cr.CounterrankError, match=r"row 0: score -1e\+308 of action 1"):
         kind([[0.0, -1e308], [0.0, 0.0]])
+
+
+def test_tables_with_names_that_nothing_reads_are_refused():
+    half = np.full((4, 2), 0.5)
+    given = {"action": [[0], [1]] * 2, "reward": [[1.0]] * 4, "propensity": half[:, :1]}
+    dists = {"logging": half, "new": half}
+    with pytest.raises(LogError, match="dists has 'logging'.*takes propensity, new"):
+        cr.RankingLog(**given, targets={"new": half[:, :1]}, dists=dists)
+    later = cr.RankingLog(**given, dists=dists)
+    with pytest.raises(LogError, match="dists has 'logging'"):
+        cr.evaluate(later, {"new": half[:, :1]}, estimators=["ips"])
+    # Distributions of policies that are evaluated another time.
+    several = cr.RankingLog(**given, dists={"propensity": half, "new": half, "old": half})
+    assert set(several.with_targets({"new": half[:, :1]}).dists) == {"propensity", "new", "old"}
+    with pytest.raises(LogError, match=r"categories has 'x_1'.*did you mean 'x_0'"):
+        cr.RankingLog(**given, context=half[:, :1], categories={"x_1": ("a", "b")})

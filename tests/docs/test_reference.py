@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -9,7 +10,9 @@ import pytest
 
 import counterrank as cr
 from counterrank.cli.main import main
-from counterrank.options import COMMANDS, OPTIONS, READING
+from counterrank.errors import ConfigError
+from counterrank.io.options import _FORMS, ReadOptions
+from counterrank.options import COMMANDS, OPTIONS, Reading, Request
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -70,14 +73,32 @@ def test_defaults_are_those_of_the_python_functions(command):
 
 @pytest.mark.parametrize("command", FUNCTIONS)
 def test_every_option_reaches_the_python_function(command):
-    from counterrank.evaluation.run import EvaluateOptions
-    from counterrank.io import OpenOptions
-
+    requests = Request if command == "evaluate" else Reading
     known = {
         *inspect.signature(FUNCTIONS[command]).parameters,
-        *(EvaluateOptions if command == "evaluate" else OpenOptions).__annotations__,
+        *(one.name for one in fields(requests)),
     }
     wanted = {name for name in COMMANDS[command].options if not OPTIONS[name].local}
     assert wanted <= known
-    read = {name for name in READING if not OPTIONS[name].local}
-    assert read <= OpenOptions.__annotations__.keys()
+
+
+def test_the_arguments_of_evaluate_are_fields_of_its_request_and_the_reader_knows_the_reading():
+    explicit = {*inspect.signature(cr.evaluate).parameters} - {"log", "more"}
+    assert explicit <= {one.name for one in fields(Request)}
+    # How a log is opened, which concerns no reader.
+    opening = {"format", "engine"}
+    assert {one.name for one in fields(Reading)} - opening <= {
+        *ReadOptions.__dataclass_fields__,
+        *_FORMS,
+    }
+
+
+@pytest.mark.parametrize(
+    "near, meant", [("segment", "segments"), ("levle", "level"), ("unti", "unit")]
+)
+def test_unknown_keywords_are_refused_with_the_nearest_name(near, meant):
+    for work in (cr.evaluate, cr.plan, lambda log, **more: cr.abtest(log, "arm", **more)):
+        with pytest.raises(
+            ConfigError, match=f"there is no option '{near}' \\(did you mean '{meant}'"
+        ):
+            work("log.parquet", **{near: "x"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +26,6 @@ from counterrank.estimators import View
 from counterrank.findings import FAILED, SKIPPED, About, Finding
 from counterrank.io import (
     LogLike,
-    OpenOptions,
     opened,
 )
 
@@ -196,7 +195,7 @@ def audit_log(
     segments: Sequence[str] | str | None = None,
     time: str | None = None,
     accept: Accept = (),
-    **reading: Unpack[OpenOptions],
+    **reading: Any,
 ) -> Audit:
     """Return the findings about a log; targets may be left out.
 
@@ -251,7 +250,7 @@ def audit_file(
     segments: Sequence[str] | str | None = None,
     time: str | None = None,
     accept: Accept = (),
-    **reading: Unpack[OpenOptions],
+    **reading: Any,
 ) -> Audit:
     """Return the findings about a file, also about one that cannot be read as a log.
 

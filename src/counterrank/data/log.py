@@ -266,12 +266,15 @@ class RankingLog:
                 f"context has {width} columns but {len(names)} names: {', '.join(names)}"
             )
         put(self, "context_names", names)
+        validation.known_names("categories", self.categories, "context column", names)
         put(self, "position_weights", self._weights(self.position_weights))
         dists = {
             name: validation.distribution(value, self.n, self.K, name)
             for name, value in self.dists.items()
         }
         put(self, "dists", dists)
+        if self.targets:
+            validation.known_names("dists", dists, "policy", [LOGGING, *self.targets])
         validation.items_of_distributions(self.action, dists, start=self.start)
         for name in ("unit", "behavior"):
             if getattr(self, name) is not None:
@@ -420,7 +423,11 @@ class RankingLog:
             name: self._probabilities(value, name, positive=False)
             for name, value in targets.items()
         }
-        return self.changed(targets={**self.targets, **added})
+        found = self.changed(targets={**self.targets, **added})
+        if targets and LOGGING not in self.dists:
+            # Of a log without targets others may be evaluated later; but the logger has one name only.
+            validation.known_names("dists", self.dists, "policy", [LOGGING, *found.targets])
+        return found
 
     def with_position_weights(self, weights: str | ArrayLike) -> Self:
         """Return the same log with other position weights: "uniform", "dcg" or K numbers."""

@@ -1,6 +1,6 @@
 """Checks made once, at the border: one linear pass each, one clear message when they fail."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from counterrank.arrays import Floats, Ints
 from counterrank.errors import ConfigError, LogError, PolicyError, PropensityError
 from counterrank.messages import row_name, say
 from counterrank.policies import Candidates, Policy
+from counterrank.texts import suggestion
 
 _LARGEST = float(np.finfo(np.float64).max)
 #: Rounding of a sum of many probabilities may push a value this far above one.
@@ -319,6 +320,16 @@ def distribution(values: Any, n: int, length: int, name: str) -> Floats:
             f"smallest entry {array[where].min():.6g}"
         )
     return array
+
+
+def known_names(table: str, names: Iterable[str], what: str, known: Sequence[str]) -> None:
+    """Raise for a name in a table that nothing reads, with the nearest one that is read."""
+    for name in names:
+        if name not in known:
+            raise LogError(
+                f"{table} has '{name}', which is no {what} of this log{suggestion(name, known)}; "
+                f"{table} takes {', '.join(known) or 'none'}"
+            )
 
 
 def items_of_distributions(action: Ints, dists: Mapping[str, Floats], *, start: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ from counterrank.statistics import (
 from counterrank.texts import in_percent, listed
 
 if TYPE_CHECKING:
-    from counterrank.io import LogLike, OpenOptions
+    from counterrank.io import LogLike
 
 #: Below this share of rows that both rankers could have shown, rows say nothing of each other.
 HARDLY = 0.01
@@ -249,7 +249,7 @@ def abtest(
     level: float = LEVEL,
     sequential: int | bool | None = None,
     seed: int = SEED,
-    **reading: Unpack[OpenOptions],
+    **reading: Any,
 ) -> ABTest:
     """Return what each arm of an A/B test earns more than the baseline, from the rows of all arms.
 

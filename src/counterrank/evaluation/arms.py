@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from counterrank.records import Record, RecordResult, optional
 from counterrank.statistics import Quantity, check_level, critical_value, means_of
 
 if TYPE_CHECKING:
-    from counterrank.io import LogLike, OpenOptions
+    from counterrank.io import LogLike
 
 
 #: Arms smaller than this say nothing about an interval's coverage.
@@ -147,7 +147,7 @@ def validate(
     seed: int = SEED,
     rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None = None,
     primary: str | None = None,
-    **reading: Unpack[OpenOptions],
+    **reading: Any,
 ) -> Validation:
     """Return how well every arm of a past A/B test is predicted from each other arm's rows.
 
@@ -247,7 +247,7 @@ def earned_by(part: RankingLog, metric: Metric) -> Quantity:
     return above / below[0] if below else above
 
 
-def with_arms(log: LogLike, arm: str, reading: OpenOptions) -> tuple[RankingLog, list[str]]:
+def with_arms(log: LogLike, arm: str, reading: Mapping[str, Any]) -> tuple[RankingLog, list[str]]:
     """Return the log with a target for each arm, and the arms in order of their names."""
     whole = _opened(log, arm, reading)
     no_weight(whole, "comparisons of arms")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from counterrank.options import SEED
 
 if TYPE_CHECKING:
     from counterrank.data.log import RankingLog
-    from counterrank.io import LogLike, OpenOptions
+    from counterrank.io import LogLike
 
 SCHEMA = "counterrank/curve/1"
 
@@ -54,9 +54,7 @@ class PositionCurve:
         return json.dumps(found, indent=1) + "\n"
 
 
-def position_curve(
-    log: LogLike, *, seed: int = SEED, **reading: Unpack[OpenOptions]
-) -> PositionCurve:
+def position_curve(log: LogLike, *, seed: int = SEED, **reading: Any) -> PositionCurve:
     """Return how often each position is looked at, estimated from clicks.
 
     Clicks are taken for examination times relevance; relevance is modelled by items and features.

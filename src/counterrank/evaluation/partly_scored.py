@@ -91,7 +91,7 @@ def _merged(
         audit=Audit([*_findings([(name, one.audit) for name, one in parts], main.audit), *told]),
         skipped=tuple(dict.fromkeys(row for one in order for row in one.skipped)),
         provenance=replace(
-            main.provenance, options=replace(main.provenance.options, targets=names)
+            main.provenance, options={**main.provenance.options, "targets": names}
         ),
         metrics=tuple(
             _metric([(name, one.metrics[index]) for name, one in parts], metric, told)

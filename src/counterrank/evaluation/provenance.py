@@ -3,62 +3,22 @@
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from numbers import Integral
 
 from counterrank._version import __version__
-from counterrank.checks import Answer
 from counterrank.errors import ConfigError
-from counterrank.options import LEVEL, SEED
-from counterrank.records import Record, optional
+from counterrank.options import Reading, Request
+from counterrank.records import Json, Record, optional
 from counterrank.statistics import Looks, check_level
 
 
-@dataclass(frozen=True, slots=True)
-class Options(Record):
-    """Options of one evaluation."""
-
-    targets: tuple[str, ...]
-    estimators: tuple[str, ...] = ()
-    level: float = LEVEL
-    segments: tuple[str, ...] = ()
-    seed: int = SEED
-    #: A lift smaller than this, relative to the logger's value, is of no practical interest.
-    practical: float | None = None
-    #: How missing propensities are estimated: None when the log's own are used.
-    estimate_propensity: str | None = None
-    #: List the audit's findings too: False leaves out all checks but those on which the verdict
-    #: rests.
-    audit: bool | None = None
-    #: The column with the time of each ranking, for the audit.
-    time: str | None = None
-    #: The user declares that no two rows belong to one visitor.
-    independent_rows: bool = False
-    #: Intervals hold at every look at a growing log, and are shortest at about this many rows;
-    #: None: one look.
-    sequential: int | None = None
-    #: The user declares that no target was trained on these rows ...
-    target_is_fresh: bool = False
-    #: ... or until when targets were trained: only later rows count.
-    target_trained_until: str | None = None
-    #: The candidates and the objective of a behaviour tree, where they are not the default ones.
-    behavior_candidates: str | None = None
-    behavior_mse: str | None = None
-    #: The policy that lifts are over; None: the logger.
-    baseline: str | None = optional()
-    #: Several metrics: how each was written, which one decides, and what must not happen.
-    rewards: dict[str, str] = optional(default_factory=dict)
-    primary: str | None = optional()
-    guardrails: tuple[str, ...] = optional(default=())
-    #: The condition that kept some of the rows.
-    where: str | None = optional()
-    #: Answers to questions of the audit.
-    accept: tuple[Answer, ...] = optional(default=())
-    #: The events that the rewards were made of, and how they were joined.
-    events: dict[str, str] = optional(default_factory=dict)
+@dataclass(frozen=True, kw_only=True)
+class Options(Request):
+    """A request whose targets, metrics and columns are known, and whose numbers make sense."""
 
     @property
     def looks(self) -> Looks:
@@ -81,6 +41,31 @@ class Options(Record):
                 f"{self.practical}"
             )
 
+    def recorded(self) -> Json:
+        """Return what a result records: what was asked of the log, not how it was read."""
+        behavior, mse = self.behavior_candidates, self.behavior_mse
+        texts = {
+            "behavior_candidates": behavior
+            if behavior is None or isinstance(behavior, str)
+            else f"{len(behavior)} given",
+            "behavior_mse": mse if mse is None or isinstance(mse, str) else mse.name,
+            "accept": [one.to_dict() for one in self.accept],
+        }
+        names = [
+            *(one.name for one in fields(Request) if one.name not in _READING),
+            "where",
+            "events",
+        ]
+        values = {
+            name: texts.get(name, getattr(self, name)) for name in names if name not in _ELSEWHERE
+        }
+        return {name: one for name, one in values.items() if one or name not in _RARELY}
+
+
+_READING = {one.name for one in fields(Reading)}
+#: What the result says in another place, and what is recorded only where it was given.
+_ELSEWHERE = {"command", "position_weights", "target_lists", "weights_out"}
+_RARELY = {"accept", "baseline", "events", "guardrails", "primary", "rewards", "where"}
 
 #: Libraries whose version can change a digit.
 LIBRARIES = ("numpy", "scipy", "numba", "pyarrow", "scikit-learn")
@@ -93,7 +78,7 @@ class Provenance(Record):
     counterrank: str = ""
     python: str = ""
     libraries: dict[str, str] = field(default_factory=dict)
-    options: Options = field(default_factory=lambda: Options(()))
+    options: Json = field(default_factory=dict)
     estimators: tuple[str, ...] = ()
     seed: int = 0
     fingerprint: str = ""
@@ -118,7 +103,7 @@ def manifest(
         counterrank=__version__,
         python=platform.python_version(),
         libraries=versions,
-        options=options,
+        options=options.recorded(),
         estimators=tuple(estimators),
         seed=options.seed,
         fingerprint=fingerprint,

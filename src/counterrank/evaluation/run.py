@@ -7,16 +7,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.blas import single_blas_thread
 from counterrank.checks import (
     REWARD_FINDINGS,
-    Accept,
     Audit,
     Coverage,
     answers_of,
@@ -30,9 +27,7 @@ from counterrank.errors import ConfigError, CounterrankError, LogError
 from counterrank.estimators import Estimator
 from counterrank.estimators.behavior import (
     BehaviorTree,
-    Candidate,
     ForestDescription,
-    MSEEstimate,
     planned_tree,
 )
 from counterrank.estimators.weights.diagnostics import Support, weight_report
@@ -57,13 +52,13 @@ from counterrank.evaluation.several import (
     metric_results,
 )
 from counterrank.evaluation.weighing import refuse_weights, write_weights
-from counterrank.io import OpenOptions, Where, opened
+from counterrank.io import Where, opened
 from counterrank.metrics import (
     Guardrail,
     Metrics,
     PageFunction,
 )
-from counterrank.options import LEVEL, SEED
+from counterrank.options import LEVEL, SEED, Request
 from counterrank.statistics import mean, means_of
 from counterrank.texts import suggestion
 
@@ -74,25 +69,6 @@ if TYPE_CHECKING:
 SEQUENTIAL_ROWS = 10_000
 
 
-class EvaluateOptions(OpenOptions, total=False):
-    """The keyword arguments of `evaluate` that few evaluations need, and those of the reader."""
-
-    practical: float | None
-    estimate_propensity: bool | str
-    time: str | None
-    target_trained_until: str | date | float | None
-    accept: Accept | None
-    sequential: bool | int
-    behavior_candidates: str | Sequence[str | ArrayLike | Candidate] | None
-    behavior_mse: str | MSEEstimate | None
-    command: str | None
-
-
-#: The names of those that are not the reader's.
-_RARE = tuple(EvaluateOptions.__annotations__.keys() - OpenOptions.__annotations__.keys())
-
-
-@single_blas_thread
 def evaluate(  # noqa: PLR0913
     log: LogLike,
     targets: Mapping[str, Probabilities | ArrayLike] | Sequence[str] | str | None = None,
@@ -110,7 +86,7 @@ def evaluate(  # noqa: PLR0913
     primary: str | None = None,
     guardrails: Sequence[str | Guardrail] | str = (),
     baseline: str | None = None,
-    **more: Unpack[EvaluateOptions],
+    **more: Any,
 ) -> Evaluation:
     """Return what each target policy would have earned on this log, and how far to believe it.
 
@@ -187,19 +163,21 @@ def evaluate(  # noqa: PLR0913
     >>> result.estimate("new", "ips").value
     1.0
     """
-    reading: dict[str, Any] = {**more}
-    rare = {name: reading.pop(name, None) for name in _RARE}
-    time, behavior, mse = rare["time"], rare["behavior_candidates"], rare["behavior_mse"]
-    if (events := reading.get("events")) is not None:
+    # Every argument but the log is a field of the request.
+    given = {name: one for name, one in locals().items() if name not in ("log", "more")}
+    request = Request.of(**given, **more)
+    reading, time, where = request.reading(), request.time, request.where
+    behavior, mse = request.behavior_candidates, request.behavior_mse
+    if (events := request.events) is not None:
         reading["events"] = events = events.seen_at(time)
         rewards = events.beside(rewards)
     metrics = metrics_of(log, rewards, primary, guardrails)
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     segments = tuple(dict.fromkeys([*segments, *metrics.columns]))
     tree = None if behavior is None and mse is None else planned_tree(behavior, mse)
-    learned, sequential = rare["estimate_propensity"], rare["sequential"]
+    learned, sequential = request.estimate_propensity, request.sequential
     method = "auto" if learned is True else learned or None
-    until = rare["target_trained_until"]
+    until = request.target_trained_until
     later = None if until is None else Later.of(until, time)
     of_method = [name for name in (method or "").partition(":")[2].split(",") if name]
     carried = [*segments, *of_method, *([time] if time else [])]
@@ -208,38 +186,27 @@ def evaluate(  # noqa: PLR0913
     wanted, custom = named(estimators)
     base = None if baseline == LOGGER else baseline
     beside = {"rewards": metrics.operands} if metrics.named and not is_read(log) else {}
-    where = reading.get("where")
     with _calling_baseline(base), opened(
         log, with_baseline(targets, base), position_weights=position_weights,
         segments=tuple(dict.fromkeys(carried)), **beside, **reading,
     ) as (source, names):  # fmt: skip
         check_baseline(base, names)
-        options = Options(
-            targets=names,
-            estimators=wanted,
-            level=level,
-            segments=segments,
-            seed=seed,
-            practical=rare["practical"],
-            estimate_propensity=method,
-            audit=audit,
-            time=time,
-            independent_rows=independent_rows,
-            sequential=SEQUENTIAL_ROWS if sequential is True else sequential or None,
-            target_is_fresh=target_is_fresh,
-            target_trained_until=None if later is None else later.until,
-            behavior_candidates=behavior
-            if behavior is None or isinstance(behavior, str)
-            else f"{len(behavior)} given",
-            behavior_mse=mse if mse is None or isinstance(mse, str) else mse.name,
-            baseline=base,
-            rewards={one.name: one.text for one in metrics.all_metrics} if metrics.named else {},
-            primary=metrics.primary if metrics.named else None,
-            guardrails=tuple(one.text for one in metrics.guardrails),
-            where=None if where is None else str(Where.of(where)),
-            accept=answers_of(rare["accept"]),
-            events={} if events is None else events.said,
-        )
+        known = {
+            "targets": names,
+            "estimators": wanted,
+            "segments": segments,
+            "estimate_propensity": method,
+            "sequential": SEQUENTIAL_ROWS if sequential is True else sequential or None,
+            "target_trained_until": None if later is None else later.until,
+            "baseline": base,
+            "rewards": {one.name: one.text for one in metrics.all_metrics} if metrics.named else {},
+            "primary": metrics.primary if metrics.named else None,
+            "guardrails": tuple(one.text for one in metrics.guardrails),
+            "where": None if where is None else str(Where.of(where)),
+            "accept": answers_of(request.accept),
+            "events": {} if events is None else events.said,
+        }
+        options = Options(**{**vars(request), **known})
         if method is not None:
             no_weight(source.first, "models of propensities")
 
@@ -250,7 +217,7 @@ def evaluate(  # noqa: PLR0913
             rows = SegmentContext.added(rows, segments) if segments else rows
             chosen = replace(options, targets=members)
             return _evaluated(
-                rows, chosen, custom, metrics, tree, weights_out, rare["command"], coverages
+                rows, chosen, custom, metrics, tree, weights_out, request.command, coverages
             )
 
         # Weights are written by row: one file has the rows of all targets.
@@ -273,7 +240,7 @@ def _evaluated(
         from counterrank.propensity_models import estimated_source
 
         source, replicas = estimated_source(
-            source, options.estimate_propensity, targets=options.targets, seed=options.seed
+            source, str(options.estimate_propensity), targets=options.targets, seed=options.seed
         )
     if metrics.named:
         source = SampledOnce(source)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -57,7 +57,7 @@ from counterrank.policies import (
 from counterrank.statistics import check_level
 
 if TYPE_CHECKING:
-    from counterrank.io import LogLike, OpenOptions
+    from counterrank.io import LogLike
 
 
 #: Largest share of a target's pages that an option may never show.
@@ -76,7 +76,7 @@ def plan(
     level: float = LEVEL,
     rows_per_week: float | None = None,
     seed: int = SEED,
-    **reading: Unpack[OpenOptions],
+    **reading: Any,
 ) -> ExplorationPlan:
     """Plan what to randomise so that the next rankers can be evaluated, and what it costs.
 
@@ -134,7 +134,7 @@ def plan(
 
     _check(detect, budget, rows_per_week)
     check_level(level)
-    read_options: OpenOptions = {"require_propensity": False, **reading}
+    read_options: dict[str, Any] = {"require_propensity": False, **reading}
     targets = tuple(targets) or tuple(reading.get("policies") or ())
     with opened(log, targets, needs_targets=False, **read_options) as (source, names):
         rng = np.random.default_rng([seed, 10])

@@ -2,7 +2,7 @@
 
 from counterrank.io.events import Events
 from counterrank.io.files import check_outputs
-from counterrank.io.options import ROLES, LogLike, OpenOptions, ReadOptions, columns_of, load_toml
+from counterrank.io.options import ROLES, LogLike, ReadOptions, columns_of, load_toml
 from counterrank.io.reading import adapter, concat, from_frame, in_memory, read_log
 from counterrank.io.roles import TableGuess, guess_events, guess_log, sample_of
 from counterrank.io.scanning import FileSource, open_source, opened, scan_log
@@ -15,7 +15,6 @@ __all__ = [
     "Events",
     "FileSource",
     "LogLike",
-    "OpenOptions",
     "Query",
     "ReadOptions",
     "Scores",

@@ -3,9 +3,9 @@
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self, TypedDict
+from typing import Any, Protocol, Self
 
 from numpy.typing import ArrayLike
 
@@ -18,6 +18,7 @@ from counterrank.io.scores import Scores, scores_of
 from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 from counterrank.messages import say
+from counterrank.options import OPTIONS
 from counterrank.policies import (
     PolicySpec,
     parse_named_policy,
@@ -49,49 +50,6 @@ UNIFORM = "uniform"
 Names = str | Iterable[str] | None
 #: Takes the name of an option and what a user gives for it.
 Clean = Callable[[str, Any], Any]
-
-
-class CommonOptions(TypedDict, total=False):
-    """The options of the reader that every function with a log takes; see `ReadOptions`."""
-
-    columns: Mapping[str, Any] | str
-    context: Names
-    keep: Names
-    propensity_kind: str | None
-    unit: str | None
-    weight: str | None
-    behavior: str | None
-    missing_reward: str
-    require_propensity: bool
-    encode_actions: bool | None
-    dists: bool
-    decimal: str
-    renumber: bool
-    drop_ties: bool
-    logger: Any
-    policies: Any
-    items: str | os.PathLike[str] | None
-    where: Where | str | None
-    version: int | None
-    target_lists: Mapping[str, str | os.PathLike[str]] | None
-    events: Events | None
-    scores: Scores | Sequence[Scores] | None
-
-
-class ReadKeywords(CommonOptions, total=False):
-    """The keyword arguments of `read_log`, `scan_log` and `from_frame`; see `ReadOptions`."""
-
-    segments: Names
-    targets: Names
-    position_weights: Any
-    rewards: Mapping[str, str] | Iterable[str] | str | None
-
-
-class OpenOptions(CommonOptions, total=False):
-    """The keyword arguments with which `evaluate`, `learn` and `validate` open a log."""
-
-    format: str | None
-    engine: Any
 
 
 class FrameLike(Protocol):
@@ -309,9 +267,10 @@ class ReadOptions:
         """Return options from keyword arguments, command-line texts or a TOML table; None is the default."""
         for key in given:
             if key not in _FORMS:
+                # What was meant may be an option of the function and not of its reader.
+                near = suggestion(key, dict.fromkeys([*_FORMS, *OPTIONS]))
                 raise ConfigError(
-                    f"there is no option '{key}'{suggestion(key, _FORMS)}; options are "
-                    f"{', '.join(_FORMS)}"
+                    f"there is no option '{key}'{near}; options are {', '.join(_FORMS)}"
                 )
         values: dict[str, Any] = {
             key: _FORMS[key](key, value) for key, value in given.items() if value is not None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from itertools import chain
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from counterrank.io import tables
 from counterrank.io.decoding import decode
 from counterrank.io.events import Events
 from counterrank.io.files import ALIASES, FORMATS, DataFile, expand, guard
-from counterrank.io.options import LogLike, ReadKeywords, ReadOptions, refuse_unread
+from counterrank.io.options import LogLike, ReadOptions, refuse_unread
 from counterrank.io.prepare import (
     Lists,
     plain_types,
@@ -48,9 +48,7 @@ from counterrank.texts import suggestion
 Path = str | os.PathLike[str]
 
 
-def read_log(
-    path: Path, *, format: str | None = None, **options: Unpack[ReadKeywords]
-) -> RankingLog:
+def read_log(path: Path, *, format: str | None = None, **options: Any) -> RankingLog:
     """Return the log in a file, folder or pattern of Parquet, Arrow, CSV or JSON Lines files.
 
     Parameters
@@ -158,9 +156,7 @@ def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:
     """Make a reader of a function that converts another format to our own columns."""
 
     @wraps(convert)
-    def read(
-        path: Path, options: ReadOptions | None = None, **named: Unpack[ReadKeywords]
-    ) -> RankingLog:
+    def read(path: Path, options: ReadOptions | None = None, **named: Any) -> RankingLog:
         given = ReadOptions.of(**named) if options is None else options
         with guard(os.fspath(path), prefix=True):
             table, own, notes = convert(path, given)
@@ -214,7 +210,7 @@ def in_memory(log: LogLike, segments: Sequence[str], reading: Mapping[str, Any])
     return from_frame(log, **options)
 
 
-def from_frame(frame: object, **options: Unpack[ReadKeywords]) -> RankingLog:
+def from_frame(frame: object, **options: Any) -> RankingLog:
     """Return the log in a pandas, polars or pyarrow table, or in a dict of arrays.
 
     Parameters

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import methodcaller
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from counterrank.data.source import (
 from counterrank.errors import ConfigError
 from counterrank.io import tables
 from counterrank.io.files import DataFile, TooLargeError, expand, guard, refuse_version
-from counterrank.io.options import ReadKeywords, ReadOptions, columns_of, refuse_unread
+from counterrank.io.options import ReadOptions, columns_of, refuse_unread
 from counterrank.io.reading import (
     adapter_of,
     as_table,
@@ -64,7 +64,7 @@ def scan_log(
     *,
     format: str | None = None,
     workers: int = 2,
-    **options: Unpack[ReadKeywords],
+    **options: Any,
 ) -> FileSource:
     """Return the log in a file, folder or pattern as a source of batches; only its start is read yet.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from counterrank.options import LEVEL, SEED
 from counterrank.statistics import check_level
 
 if TYPE_CHECKING:
-    from counterrank.io import LogLike, OpenOptions
+    from counterrank.io import LogLike
 
 
 GRADES = ("free", "assumed")
@@ -67,7 +67,7 @@ def learn(  # noqa: PLR0913 - the options of a run
     rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None = None,
     primary: str | None = None,
     guardrails: Sequence[str | Guardrail] | str = (),
-    **reading: Unpack[OpenOptions],
+    **reading: Any,
 ) -> Learned:
     """Learn a policy and certify that it is better than the logger.
 

@@ -358,7 +358,7 @@ def lifts(reading: Reading) -> Figure:
     With several metrics, thin bars are intervals that hold for all of them together.
     """
     named, rows = _named(reading), list[Row]()
-    several, practical = len(named) > 1, reading.result.provenance.options.practical
+    several, practical = len(named) > 1, reading.result.provenance.options.get("practical")
     shares = several or all(known(one.lift.relative_low) for one in reading.candidates)
     for target in reading.candidates:
         rows += [Row(label=target.name, heading=True)] if several else []
