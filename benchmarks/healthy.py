@@ -281,6 +281,17 @@ def night(rng: np.random.Generator, n: int) -> World:
     return service.world(service.clicks())
 
 
+def nights_in_order(rng: np.random.Generator, n: int) -> World:
+    """The same, with rows in the order of time, and fewer of them at night."""
+    service = Service(rng, n)
+    moment = service.day * 24 + service.hour + rng.random(n)
+    order = np.argsort(moment)
+    service.add(service.hour < 6, -1.5)
+    stamp = np.datetime64("2026-11-01T00:00:00") + (moment * 3600).astype("timedelta64[s]")
+    world = replace(service.world(service.clicks()).changed(moment=stamp), time="moment")
+    return world.rows(order)
+
+
 def country(rng: np.random.Generator, n: int) -> World:
     """One country clicks 1.7 times as often."""
     service = Service(rng, n, base=-1.8)
@@ -367,8 +378,8 @@ def slow_start(rng: np.random.Generator, n: int) -> World:
 FITTED: dict[str, Kind] = {
     "ordinary": ordinary, "seconds of watching": seconds, "packs of ten": packs((10,)), "first screen": first_screen,
     "other screen": other_screen, "promotion": promotion, "weekends": weekends, "release": release,
-    "long tail": long_tail, "sold out": sold_out, "night": night, "country": country, "repeat users": repeat_users,
-    "season": season, "browsers": browsers,
+    "long tail": long_tail, "sold out": sold_out, "night": night, "nights in order": nights_in_order,
+    "country": country, "repeat users": repeat_users, "season": season, "browsers": browsers,
 }  # fmt: skip
 #: ... and not on these.
 HELD: dict[str, Kind] = {

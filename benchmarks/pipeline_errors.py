@@ -365,6 +365,52 @@ def two_scales(world: World, rng: np.random.Generator) -> World:
     return replace(world, new=np.where(rows, 1 / (1 + np.exp(-world.new)), world.new))
 
 
+def cut_counts(world: World, kept: int) -> World:
+    """Pages with three clicks and more lose all of them, or those after the first ones."""
+    reward = world.columns["reward"]
+    many = (reward > 0).sum(axis=1, keepdims=True) >= 3
+    after = np.cumsum(reward > 0, axis=1) > kept
+    return world.changed(reward=np.where(many & after, 0.0, reward))
+
+
+def outage(world: World, rows: int) -> World:
+    """A stretch of rows without any click."""
+    reward = world.columns["reward"].copy()
+    first = len(reward) // 3
+    reward[first : first + rows] = 0.0
+    return world.changed(reward=reward)
+
+
+def other_currency(world: World, factor: float) -> World:
+    """Amounts of one country in another currency."""
+    italy = (world.columns["x_country"] == "IT")[:, None]
+    return other_units(world, np.random.default_rng(0), italy, factor)
+
+
+def scores_by_item(world: World, rng: np.random.Generator) -> World:
+    """The target's scores of an item are those of another request in which it was a candidate."""
+    flat, order = world.items.ravel(), rng.permutation(world.items.size)
+    new = world.new.ravel().copy()
+    by_item = order[np.argsort(flat[order], kind="stable")]
+    # Within each item, those of the next place in a random order.
+    starts = np.flatnonzero(np.append(True, np.diff(flat[by_item]) != 0))
+    follows = np.append(by_item[1:], by_item[:1])
+    follows[np.append(starts[1:], len(by_item)) - 1] = by_item[starts]
+    new[by_item] = world.new.ravel()[follows]
+    return replace(world, new=new.reshape(world.new.shape))
+
+
+def few_robots(world: World, rng: np.random.Generator, robots: int = 5) -> World:
+    """A few users come very often and click on most of what they see."""
+    n = len(world.items)
+    rows = rng.choice(n, int(0.045 * n), replace=False)
+    user, reward = world.columns["user"].copy(), world.columns["reward"].copy()
+    user[rows] = 77_000_000 + rng.integers(robots, size=len(rows))
+    chance = min(8 * float((reward > 0).mean()), 0.8)
+    reward[rows] = rng.random((len(rows), reward.shape[1])) < chance
+    return world.changed(user=user, reward=reward)
+
+
 Error = Callable[[World, np.random.Generator], World]
 ERRORS: dict[str, Error] = {
     "clicks of the previous request, all": lambda w, r: previous_request(w, r),
@@ -395,6 +441,12 @@ ERRORS: dict[str, Error] = {
     "clicks one slot too low, 30 %": slot_lower,
     "first item of mobile pages always clicked": autoplay,
     "new scores on two scales": two_scales,
+    "pages with three clicks lose all": lambda w, r: cut_counts(w, 0),
+    "pages keep two clicks": lambda w, r: cut_counts(w, 2),
+    "200 rows in a row without a click": lambda w, r: outage(w, 200),
+    "amounts of a country times 12": lambda w, r: other_currency(w, 12.0),
+    "new scores of the item in another request": scores_by_item,
+    "five robots": few_robots,
     "new scores cut at both ends": lambda w, r: replace(w, new=np.clip(w.new, -0.8, 0.8)),
 }  # fmt: skip
 #: Errors that need a shop of their own.

@@ -251,6 +251,7 @@ TITLES: dict[str, str] = {
     "rewards-by-neighbour": "Rewards are recorded at the right item",
     "rewards-by-magnitude": "Amounts of an item have one order of magnitude",
     "rewards-by-page": "Pages without rewards were not dropped",
+    "rewards-by-count": "Pages with many rewards were not dropped",
     "rewards-by-level": "No group of rows lost its rewards",
     "rewards-by-day": "No day lost its rewards",
     "rewards-by-level-and-day": "No group lost its rewards after some day",

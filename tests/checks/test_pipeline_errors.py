@@ -48,6 +48,12 @@ def found_in(name: str, seed: int, rows: int = 6000) -> list[str]:
         ("first item of mobile pages always clicked", "rewards-by-position"),
         ("new scores on two scales", "target-scores"),
         ("new scores cut at both ends", "target-scores"),
+        ("new scores of the item in another request", "target-scores"),
+        ("pages with three clicks lose all", "rewards-by-count"),
+        ("pages keep two clicks", "rewards-by-count"),
+        ("200 rows in a row without a click", "rewards-by-stretch"),
+        ("amounts of a country times 12", "rewards-in-other-units"),
+        ("five robots", "robots"),
     ],
 )
 def test_an_error_that_the_log_shows_limits_the_verdict(name, code):

@@ -391,9 +391,11 @@ class Check:
 
     def findings(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Return what the counts mean, each finding with its kind and what it is about."""
-        if self.needs not in subject.has:
-            return self.skipped(self.skip_reason) if self.skip_reason else []
-        return [self.classified(finding) for finding in self.judge(tally, subject)]
+        if self.needs in subject.has:
+            found = self.judge(tally, subject)
+        else:
+            found = self.skipped(self.skip_reason) if self.skip_reason else []
+        return [self.classified(finding) for finding in found]
 
     def classified(self, finding: Finding) -> Finding:
         """Return a finding with its kind and what it is about."""

@@ -4,11 +4,13 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counterrank.arrays import Bools, Floats, Ints
 from counterrank.checks.answers import condition
-from counterrank.checks.base import SAMPLED_ROWS, Check, Subject, Tally, finding, whole
+from counterrank.checks.base import BLOCK, DAY, SAMPLED_ROWS, Check, Subject, Tally, finding, whole
 from counterrank.checks.scores import shown_scores
+from counterrank.checks.weights import row_groups
 from counterrank.data.log import RankingLog
 from counterrank.findings import WARNED, Finding
 from counterrank.kernels.jit import jit
@@ -261,6 +263,8 @@ AT_MAXIMUM, SHARE = 10, 0.01
 #: Items with two amounts that are 10, 100 or 1,000 times apart, at least, and the part of those expected if
 #: all items had them alike. Items that are paid so often show it, of which so many have one price otherwise.
 WITH_BOTH, ALL_ITEMS, OFTEN, ONE_PRICE = 5, 0.75, 3, 0.8
+#: Amounts of a level that is compared, and how many times those of the same items elsewhere they are.
+FEWEST_AMOUNTS, CURRENCY = 50, 3.5
 #: Items that are decades away from what others let expect, and their least share.
 FAR_ITEMS, FAR_SHARE = 3, 0.05
 #: Amounts that are kept of a batch.
@@ -282,6 +286,11 @@ def _count_amounts(batch: RankingLog, subject: Subject) -> Tally:
         named = zip(batch.item_feature_names, features, strict=True)
         kinds = batch.categories_of_items
         lists |= {f"feature {name}": values for name, values in named if name not in kinds}
+    at = np.nonzero(paid)[0][few]
+    numbers = {cut.column for cut in subject.cuts if not cut.labels}
+    for column, (labels, codes) in row_groups(batch, subject).items():
+        if column not in (BLOCK, DAY) and column not in numbers and len(labels) > 1:
+            lists[f"group {column}"] = np.array(labels)[codes[at]]
     return Tally(lists=lists)
 
 
@@ -295,7 +304,9 @@ def _judge_amounts(tally: Tally, subject: Subject) -> list[Finding]:
     order = np.lexsort((tally.lists["amount"], tally.lists["item"]))
     lists = {name: values[order] for name, values in tally.lists.items()}
     amount, item = lists.pop("amount"), lists.pop("item")
+    groups = {name: lists.pop(name) for name in [*lists] if name.startswith("group ")}
     found = [
+        *_other_currency(amount, item, groups),
         *_capped(amount, item),
         *_two_units(amount, item),
         *_units_of_items(amount, item, lists),
@@ -339,6 +350,45 @@ def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:
             "amounts were capped; a policy that sells dearer things looks worse than it is",
             "use the amounts as they were, or name a metric that is meant to be capped",
         )
+
+
+def _other_currency(
+    amount: Floats, item: Ints, groups: dict[str, NDArray[np.str_]]
+) -> Iterator[Finding]:
+    """Yield the level at which the same items cost several times as much as at the others, or as little.
+
+    Of items that are paid at one level alone all amounts are compared, where they are most.
+    """
+    logs, place = np.log(amount), np.unique(item, return_inverse=True)[1]
+    count, total = np.bincount(place), np.bincount(place, logs)
+    for column, labels in groups.items():
+        names, codes = np.unique(labels, return_inverse=True)
+        best: tuple[float, int] = (0.0, 0)
+        for at in range(len(names)):
+            own = codes == at
+            if not FEWEST_AMOUNTS <= own.sum() <= len(own) / 2:
+                continue
+            rest = count - np.bincount(place[own], minlength=len(count))
+            others = total - np.bincount(place[own], logs[own], len(count))
+            known = rest[place[own]] > 0
+            away = logs[own][known] - others[place[own]][known] / rest[place[own]][known]
+            if known.sum() < own.sum() / 2:
+                away = logs[own] - logs[~own].mean()
+            off, error = float(away.mean()), float(away.std()) / math.sqrt(len(away))
+            if abs(off) > max(math.log(CURRENCY), 6 * error, abs(best[0])):
+                best = off, at
+        if best[0]:
+            times, name = math.exp(best[0]), str(names[best[1]])
+            column = column.removeprefix("group ")
+            yield finding(
+                UNITS,
+                WARNED,
+                f"where {column} is {name}, amounts are {times:.2g} times those of the same items elsewhere",
+                "another currency or unit there; or prices that differ so much",
+                "bring all amounts to one unit",
+                pattern=condition(column, [name], times),
+            )
+            return
 
 
 def _two_units(amount: Floats, item: Ints) -> Iterator[Finding]:
@@ -406,7 +456,7 @@ def _units_of_items(amount: Floats, item: Ints, features: dict[str, Floats]) -> 
                 f"amounts of {far:,} items are powers of ten away from what {what} says"
             )
             return
-    logs = np.sort(np.log10(amount[middle]))
+    logs = np.sort(np.log10(amount[middle[one_price]]))
     if len(logs) < 20:
         return
     gaps = np.diff(logs)

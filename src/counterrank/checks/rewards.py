@@ -38,18 +38,20 @@ from counterrank.checks.items import EXPECTED, TWICE, one_per_page, outlier
 from counterrank.checks.propensities import logged_numbers
 from counterrank.checks.scores import shown_scores
 from counterrank.checks.weights import row_groups
+from counterrank.data.columns import column_of
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.kernels.jit import jit, vector_jit
 from counterrank.texts import in_percent
 
-FINDINGS = LEVEL, DAY, BOTH, STRETCH, POSITION, THINNED, PAGE, NEIGHBOUR = (
+FINDINGS = LEVEL, DAY, BOTH, STRETCH, POSITION, THINNED, COUNT, PAGE, NEIGHBOUR = (
     "rewards-by-level",
     "rewards-by-day",
     "rewards-by-level-and-day",
     "rewards-by-stretch",
     "rewards-by-position",
     "rewards-by-page",
+    "rewards-by-count",
     "rewards-by-visit",
     "rewards-by-neighbour",
 )
@@ -69,6 +71,9 @@ APART_OF_TWO, APART, ALIKE = 1.9, 1.75, 1.3
 DAY_APART, DAY_SPREADS = 1.9, 5.0
 #: From a day on, a level falls by this factor more than the others do, and by the second one itself.
 CHANGED, FALLEN = 1.5, 1.3
+#: A run of pages without rewards is too long where even this share of the usual rate makes it so rare, and
+#: where so many rewarded pages are missing in it.
+QUIET, RARE_RUN, MISSING = 0.35, 1e-4, 20.0
 #: Rows of a group that is looked at.
 FEWEST = 100
 #: Numbers of a group of rows before those of its positions.
@@ -94,7 +99,29 @@ def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
         for level, on in np.argwhere(cube[:, :, 0]).tolist():
             parts[column, labels[level], days[on]] = cube[level, on]
     hits, counts = subject.page_counts(batch)
-    return Tally({"units": unit_sums(batch, hits.astype(float)), **counts}, parts=parts)
+    empty = np.array([(hits == 0).sum(), batch.n], dtype=float)
+    sums = {"units": unit_sums(batch, hits.astype(float)), "empty": empty, **counts}
+    return Tally(sums, lists={"run": _longest_run(batch, hits, subject.time)}, parts=parts)
+
+
+def _longest_run(batch: RankingLog, hits: Ints, time: str | None) -> Floats:
+    """Return the longest run of pages without rewards (1, 2): its length, and the number of its first row.
+
+    Pages that follow each other in time, or in the log; those of one visitor count once.
+    """
+    order = (
+        np.arange(batch.n) if time is None else np.argsort(column_of(batch, time), kind="stable")
+    )
+    new = np.ones(batch.n)
+    if batch.unit is not None:
+        new[1:] = batch.unit[order][1:] != batch.unit[order][:-1]
+    ends = np.concatenate([[-1], np.flatnonzero(hits[order] > 0), [batch.n]])
+    visitors = np.append(0.0, np.cumsum(new))
+    # Pages between two rewarded ones.
+    lengths = visitors[ends[1:]] - visitors[ends[:-1] + 1]
+    longest = int(lengths.argmax())
+    first = batch.numbers[order[min(ends[longest] + 1, batch.n - 1)]]
+    return np.array([[lengths[longest], float(first)]])
 
 
 @jit
@@ -130,7 +157,9 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
         found += [
             *_position(shown, hits),
             *_thinned(tally.sums["pages"], hits / np.maximum(shown, 1.0), tally.sums["beside"]),
+            *_cut(tally.sums["pages"], hits / np.maximum(shown, 1.0)),
         ]
+    found += _run(tally.lists["run"], *tally.sums["empty"])
     tests = sum(len(labels) for labels, _ in columns.values())
     for column, (labels, cube) in columns.items():
         table = cube.sum(axis=1)
@@ -320,6 +349,51 @@ def _thinned(counts: Floats, rates: Floats, beside: Floats) -> Iterator[Finding]
             "with one, two and three",
             "pages without rewards were thinned or lost on their way into the log",
             "log all pages, or say how many were kept with a weight for each row",
+        )
+
+
+def _cut(counts: Floats, rates: Floats) -> Iterator[Finding]:
+    """Yield where no page has m rewards or more, and many do by pages with one and two fewer.
+
+    Of independent positions with odds o, pages with m rewards are as the elementary symmetric polynomials
+    e_m(o), so n_m = n_(m-1)^2 / n_(m-2) * e_m e_(m-2) / e_(m-1)^2; of users who differ there are more.
+    """
+    odds = rates / np.maximum(1 - rates, 1e-9)
+    e = np.poly(-odds)
+    for m in range(3, len(counts)):
+        if min(counts[m - 1], counts[m - 2]) < EXPECTED or e[m] <= 0:
+            continue
+        expected = float(counts[m - 1] ** 2 / counts[m - 2] * e[m] * e[m - 2] / e[m - 1] ** 2)
+        if expected >= EXPECTED and counts[m:].sum() < HARDLY_ANY_AT * expected:
+            yield finding(
+                COUNT,
+                WARNED,
+                f"no page has {m} rewards or more, where about {expected:,.0f} are expected with {m} from those with "
+                f"{m - 2} and {m - 1}",
+                "people may take no more; or rewards were cut, capped or dropped as robots'",
+                "use all rewards of a page, or name a metric that is meant to be capped",
+                pattern=f"rewards >= {m}",
+            )
+            return
+
+
+def _run(runs: Floats, empty: float, rows: float) -> Iterator[Finding]:
+    """Yield a run of pages without any reward that would be rare even in much quieter hours."""
+    length, first = runs[int(runs[:, 0].argmax())]
+    rewarded = 1.0 - empty / rows
+    quiet = QUIET * rewarded
+    if not 0.0 < quiet < 1.0 or length * rewarded < MISSING:
+        return
+    if math.log(rows * quiet) + length * math.log1p(-quiet) < math.log(RARE_RUN):
+        usual = math.log(rows * rewarded) / -math.log1p(-rewarded) if rewarded < 1 else 1.0
+        yield finding(
+            STRETCH,
+            WARNED,
+            f"{length:,.0f} pages in a row have no reward (from row {first:,.0f} on), where at most about {usual:,.0f} "
+            "are usual",
+            "nobody was there; or rewards were not tracked or not joined for a while",
+            "check the tracking and the join of that time, or leave these rows out",
+            pattern=f"row >= {first:.0f}",
         )
 
 

@@ -17,6 +17,7 @@ from counterrank.checks.base import (
     examples_at,
     group_sums,
     neighbours,
+    unit_sums,
 )
 from counterrank.checks.copies import as_numbers, hashed
 from counterrank.data.columns import as_texts, column_of, epoch_unit
@@ -118,6 +119,9 @@ ALL_HASHES = 2_000_000
 _CONTEXTS = np.uint64(65_536)
 #: A share of rankings this large with a robot's context or rewards is worth a warning.
 RECURRING = 0.01
+#: Units that are looked at have so many rows, and so many times the usual number. Those of a robot have so
+#: many times the usual rewards for each page, and together at least this share of all.
+BUSY_ROWS, BUSY, GREEDY, GREEDY_SHARE = 20, 3.0, 2.5, 0.05
 #: Pages of a unit from which its habit is seen.
 PAGES_EACH = 3
 #: Shares of missing rewards that were read as 0, and of zeros beside them, that do not go together.
@@ -275,6 +279,8 @@ def _count_robots(batch: RankingLog, subject: Subject) -> Tally:
         sums["context"] = np.bincount(bins.astype(np.int64), minlength=int(_CONTEXTS))
     hits, counts = subject.page_counts(batch)
     sums["rewarded"] = counts["pages"]
+    if batch.unit is not None:
+        sums["units"] = unit_sums(batch, hits.astype(float))
     if batch.unit is not None and complete(batch):
         unit = np.unique(batch.unit, return_inverse=True)[1]
         pages, clicked = np.bincount(unit), np.bincount(unit, hits)
@@ -294,7 +300,7 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
     share, count = _recurring(tally.sums.get("context"))
     if share > RECURRING:
         found += ROBOTS.finds(
-            FAILED,
+            WARNED,
             f"{in_percent(share, 0)} of the rankings have one of {count:,} contexts that recur again "
             "and again, while most contexts do not",
             "robots, or users who come often and whose rows belong together",
@@ -310,7 +316,7 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
         and rewarded[K] > max(RECURRING * n, 3 * rewarded[K - 1])
     ):
         found += ROBOTS.finds(
-            FAILED,
+            WARNED,
             f"{in_percent(rewarded[K] / n)} of rankings are rewarded at every position, but only "
             f"{in_percent(rewarded[K - 1] / n)} at all but one, and {typical:.2g} of {K} is usual",
             "robots that click on everything, or a page view counted as a click on each item",
@@ -320,12 +326,13 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
     # People who click on nearly everything are more than those who click on everything, on all pages.
     if K >= 3 and every >= 5 and every > 3 * nearly:
         found += ROBOTS.finds(
-            FAILED,
+            WARNED,
             f"{int(every):,} units are rewarded at every position of all their pages (three or more), and "
             f"only {int(nearly):,} at most positions",
             "robots that click on everything",
             "drop the rows of these units",
         )
+    found += _greedy(tally.sums.get("units"))
     return found or ROBOTS.passed("no context and no pattern of rewards looks like a robot's")
 
 
@@ -339,6 +346,38 @@ ROBOTS = Check(
     explains=("units", "rewards-by-*", "rewards", "drift", "lift-by-halves", "duplicates"),
     max_rows=GROUPED_ROWS,
 )
+
+
+def _greedy(units: Floats | None) -> list[Finding]:
+    """Return where a few of the busiest units have far more rewards for each page than all others.
+
+    By bucket of units. People differ: those of a robot stand apart from the next ones.
+    """
+    if units is None:
+        return []
+    rows, hits = units[:2, units[0] > 0]
+    busy = np.flatnonzero(rows >= max(BUSY_ROWS, BUSY * float(np.median(rows))))
+    rate = hits[busy] / rows[busy]
+    order = np.argsort(-rate)
+    for few in range(1, min(max(1, len(rows) // 100), len(busy)) + 1):
+        chosen = busy[order[:few]]
+        usual = float(np.delete(hits, chosen).sum() / max(np.delete(rows, chosen).sum(), 1.0))
+        after = rate[order[few]] if few < len(order) else 0.0
+        least = rate[order[few - 1]]
+        if (
+            least > GREEDY * max(usual, 1e-9)
+            and least > 1.5 * after
+            and hits[chosen].sum() > GREEDY_SHARE * hits.sum()
+        ):
+            return ROBOTS.finds(
+                WARNED,
+                f"{few:,} of {len(rows):,} groups of units have {in_percent(rows[chosen].sum() / rows.sum())} of the "
+                f"rankings and {in_percent(hits[chosen].sum() / hits.sum(), 0)} of the rewards",
+                "robots, test accounts, or people for whom the page is work",
+                "drop the rows of these units if they are no visitors",
+                pattern=f"units = {few}",
+            )
+    return []
 
 
 def _recurring(bins: NDArray[Any] | None) -> tuple[float, int]:

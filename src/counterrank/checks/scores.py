@@ -51,6 +51,8 @@ FEW_ROWS = 20
 #: Rows and multiples of the stated temperature at which the one that fits is looked for.
 TEMPERATURE_ROWS = 4096
 TEMPERATURES = 2.0 ** np.linspace(-4, 4, 17)
+#: Significance at which positions need temperatures of their own: candidates that are missing show at 1e-20.
+ONE_TEMPERATURE = 1e-5
 #: Rows from which positions are compared.
 FITTED_LEAST = 200
 #: A temperature within this of the stated one would change nothing.
@@ -286,7 +288,7 @@ def one_temperature(likelihood: Floats) -> bool:
         return True
     by_position = sum(best_temperature(one)[1] for one in likelihood.T[varies])
     gain = 2 * (by_position - best_temperature(likelihood[:, varies].sum(axis=1))[1])
-    return bool(special.chdtrc(int(varies.sum()) - 1, max(gain, 0.0)) > LIMITING)
+    return bool(special.chdtrc(int(varies.sum()) - 1, max(gain, 0.0)) > ONE_TEMPERATURE)
 
 
 def _advised(logger: Scored, likelihood: Floats) -> str:
@@ -463,6 +465,9 @@ SHARE, BEYOND = 0.08, 6.0
 #: Standard errors from the mean correlation with another row that are no correlation at all, and rows
 #: that would show one of 0.03.
 NOTHING, RANDOM_ROWS = 3.0, 2000
+#: The least share of a request's scores that is of the request and not of its items, and standard errors at
+#: which the logger's goes with rewards.
+PERSONAL, TELLING = 0.05, 4.5
 #: Distance of the usual correlation from none, in widths of its distribution.
 NARROW = 3.0
 #: Scores that equal one value, as a share of all, and so many times as many as the next value has.
@@ -492,6 +497,7 @@ def _count_target_scores(batch: RankingLog, subject: Subject) -> Tally:
         parts |= _equal_values(name, target)
         if logger is not None:
             parts["rows", name], parts["spreads", name] = _correlations(target, logger)
+            parts["personal", name] = _of_the_request(batch, target, logger, subject.rates)
     return Tally(parts=parts)
 
 
@@ -502,7 +508,10 @@ def _judge_target_scores(tally: Tally, subject: Subject) -> list[Finding]:
     for name in sorted(names):
         found += [
             *_filled(name, tally),
-            *_of_other_rows(name, tally),
+            *(
+                _of_other_rows(name, tally)
+                or _of_no_request(name, tally.parts.get(("personal", name)))
+            ),
             *_of_two_scales(name, tally.parts.get(("spreads", name))),
         ]
     if not names:
@@ -626,8 +635,57 @@ def _standard(values: Floats, inside: Bools) -> Floats:
     return found
 
 
-def _of_other_rows(name: str, tally: Tally) -> Iterator[Finding]:
-    """Yield where more rows are uncorrelated than the spread above the usual correlation lets expect."""
+def _of_the_request(batch: RankingLog, target: Scored, logger: Scored, rates: Floats) -> Floats:
+    """Return sums of what scores say of a request beside what they say of its items (3, 3).
+
+    Of the target's with the logger's, of the target's with rewards, and of the logger's with rewards: rows,
+    products and their squares. Nothing where one of them hardly varies with the request.
+    """
+    sets = target.candidates
+    inside = np.arange(int(sets.counts.max(initial=0))) < sets.counts[:, None]
+    items = sets.dense(sets.items, 0.0).astype(np.int64)
+    half = (np.arange(len(sets.counts)) % 2)[:, None]
+    own, varies = [], True
+    for policy in (target, logger):
+        scores = sets.dense(np.where(np.isfinite(policy.scores), policy.scores, 0.0), 0.0)
+        rest = _centred(scores, inside) - _centred(_item_means(items, scores, inside, half), inside)
+        varies &= bool((rest**2).sum() > PERSONAL * (_centred(scores, inside) ** 2).sum())
+        own.append(_standard(rest, inside))
+    place = sets.locate(batch.action)
+    off = np.where(place >= 0, (batch.reward != 0) - rates, 0.0)
+    at = np.maximum(place, 0)
+    both = [own[0] * own[1], *(off * np.take_along_axis(one, at, axis=1) for one in own)]
+    products = np.stack([one.sum(axis=1) for one in both])
+    found: Floats = np.stack(
+        [np.full(3, float(batch.n)), products.sum(axis=1), (products**2).sum(axis=1)]
+    )
+    return found if varies else np.zeros((3, 3))
+
+
+def _of_no_request(name: str, sums: Floats | None) -> list[Finding]:
+    """Return where the target's scores vary with the request, but as nothing else of it does."""
+    if sums is None or sums[0, 0] < RANDOM_ROWS:
+        return []
+    logger, rewards, known = sums[1] / np.sqrt(np.maximum(sums[2], 1e-300))
+    # Where the logger's scores say nothing of the visitor either, nobody can tell.
+    if max(logger, rewards) > NOTHING or known < TELLING:
+        return []
+    return TARGET_SCORES.finds(
+        WARNED,
+        f"beside what they say of the items, the scores of '{name}' go neither with the logger's scores of the same "
+        "request nor with its rewards",
+        "scores of the same items in other requests, or of another day; or a target that guesses",
+        "join the target's scores by the id of the request and of the item",
+        target=name,
+    )
+
+
+def _of_other_rows(name: str, tally: Tally) -> list[Finding]:
+    """Return where more rows are uncorrelated than the spread above the usual correlation lets expect."""
+    return [*_uncorrelated(name, tally)]
+
+
+def _uncorrelated(name: str, tally: Tally) -> Iterator[Finding]:
     table = tally.parts.get(("rows", name))
     if table is None or table[0].sum() < 200:
         return
