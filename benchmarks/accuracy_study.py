@@ -21,7 +21,7 @@ import numpy as np
 
 from counterrank.data.source import MemorySource
 from counterrank.estimators import registry
-from counterrank.estimators.base import Estimator, View, Workspace
+from counterrank.estimators.base import Estimator, Workspace, sums_of_fits
 from counterrank.estimators.behavior import BehaviorTree, Candidate, Oracle
 from counterrank.estimators.masked import AIPS
 from counterrank.research import simulate
@@ -127,16 +127,11 @@ def replicate(
     estimators = [registry.get(name) for name in ((*CLASSIC, "auto") if plain else NAMES)]
     if not plain:
         estimators += [AIPS(behavior="log", name="aips-true"), oracle_tree(env, truth, log)]
-    plans = {e.name: e.plan(workspace) for e in estimators}
-    states: dict[str, Any] = {}
-    for batch in log.chunks(8192):
-        view = View(batch, "new")
-        for name, plan in plans.items():
-            state = plan.partial(view).state
-            states[name] = state if name not in states else states[name] + state
+    fits = {e.name: e.fit(workspace) for e in estimators}
+    sums = workspace.source.reduce(lambda batch: sums_of_fits(batch, [*fits.values()]))
     out = {}
-    for name, plan in plans.items():
-        estimate = plan.finish(states[name])
+    for name, fit in fits.items():
+        estimate = fit.estimate(sums)
         out[name] = [estimate.value, *estimate.interval(0.95)]
     return out
 

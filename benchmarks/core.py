@@ -18,17 +18,10 @@ import numpy as np
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
-from counterrank.estimators.base import Estimator, View, Workspace
+from counterrank.estimators.base import Estimator, Workspace, sums_of_fits
 
 PLAIN = (cr.IPS(), cr.IIPS(), cr.RIPS())
 NORMALISED = (cr.IPS(aggregate="ratio"), cr.IIPS(aggregate="ratio"), cr.RIPS(aggregate="ratio"))
-
-
-class States(tuple[Any, ...]):
-    """States of several plans, added one by one."""
-
-    def __add__(self, other: Any) -> "States":
-        return States(a + b for a, b in zip(self, other, strict=True))
 
 
 def best_cpu_seconds(runs: dict[str, Callable[[], object]], rounds: int = 15) -> dict[str, float]:
@@ -59,16 +52,9 @@ def main(n: int = 1_000_000, length: int = 8) -> None:
     def estimates(estimators: tuple[Estimator, ...]) -> Callable[[], list[Any]]:
         def run() -> list[Any]:
             workspace = Workspace(source, "new")
-            plans = [estimator.plan(workspace) for estimator in estimators]
-
-            def partial(batch: cr.RankingLog) -> States:
-                view = View(batch, "new")
-                return States(plan.partial(view).state for plan in plans)
-
-            return [
-                plan.finish(state)
-                for plan, state in zip(plans, source.reduce(partial), strict=True)
-            ]
+            fits = [estimator.fit(workspace) for estimator in estimators]
+            sums = source.reduce(lambda batch: sums_of_fits(batch, fits))
+            return [fit.estimate(sums) for fit in fits]
 
         return run
 

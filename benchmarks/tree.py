@@ -14,7 +14,7 @@ import numpy as np
 
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource
-from counterrank.estimators.base import View, Workspace
+from counterrank.estimators.base import Workspace
 from counterrank.estimators.behavior import BehaviorTree, Candidate, TreeLimits, fit_source
 from counterrank.estimators.masked import AIPS
 from counterrank.research.simulate import published
@@ -37,8 +37,8 @@ def numpy_ips(target: np.ndarray, logging: np.ndarray, reward: np.ndarray) -> fl
 
 def apply(model: object, log: RankingLog) -> float:
     source = MemorySource(log, threads=1)
-    plan = AIPS(behavior=model).plan(Workspace(source, "new"))
-    return plan.finish(source.reduce(lambda batch: plan.partial(View(batch, "new")).state)).value
+    fitted = AIPS(behavior=model).fit(Workspace(source, "new"))
+    return fitted.estimate(source.reduce(fitted.sums)).value
 
 
 def measure(n: int, tree: BehaviorTree) -> None:

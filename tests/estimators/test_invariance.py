@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import counterrank as cr
 from counterrank.data.source import MemorySource, map_in_order
 from counterrank.estimators import registry
-from counterrank.estimators.base import View, Workspace
+from counterrank.estimators.base import Workspace
 
 NAMES = ["ips", "iips", "rips", "snips", "sniips", "cv-rips", "order-2"]
 
@@ -34,13 +34,11 @@ def make_log(n, length, seed, *, unit=False, ragged=False):
 def finish(log, name, *, sizes=None, threads=1):
     """Return the estimate with the log cut into batches of these sizes."""
     source = MemorySource(log, threads=threads)
-    plan = registry.get(name).plan(Workspace(source, "new", by_unit=log.unit is not None))
+    fitted = registry.get(name).fit(Workspace(source, "new", by_unit=log.unit is not None))
     cuts = [0, *np.cumsum(sizes)] if sizes is not None else [0, log.n]
     batches = [log.take(slice(int(a), int(b))) for a, b in zip(cuts, cuts[1:], strict=False)]
-    states = map_in_order(
-        batches, lambda batch: plan.partial(View(batch, "new")).state, threads=threads
-    )
-    return plan.finish(functools.reduce(operator.add, states))
+    states = map_in_order(batches, fitted.sums, threads=threads)
+    return fitted.estimate(functools.reduce(operator.add, states))
 
 
 def numbers(estimate):
@@ -95,10 +93,10 @@ def test_behaviour_per_row_follows_its_rows(behaviors):
 
     given_as = names if behaviors == "names" else np.stack([mask(str(name), 3) for name in names])
     estimator = cr.AIPS(behavior=given_as)
-    plan = estimator.plan(Workspace(MemorySource(log), "new"))
+    fitted = estimator.fit(Workspace(MemorySource(log), "new"))
 
     def value(part):
-        return plan.finish(plan.partial(View(part, "new")).state).value
+        return fitted.estimate(fitted.sums(part)).value
 
     whole = value(log)
     rows = rng.permutation(900)[:400]

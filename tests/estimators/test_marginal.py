@@ -52,7 +52,7 @@ def test_marginals_without_replacement_are_no_products():
     same(cr.RIPS().estimate(log, "new"), prefix * REWARD)
     same(cr.IPS().estimate(log, "new"), prefix[:, -1:] * REWARD)
     workspace = Workspace(MemorySource(log, threads=1), "new")
-    assert [e.plan(workspace).fused for e in (cr.IPS(), cr.RIPS(), cr.IIPS())] == [
+    assert [e.fit(workspace).fused for e in (cr.IPS(), cr.RIPS(), cr.IIPS())] == [
         "joint",
         "prefix",
         None,

@@ -20,7 +20,7 @@ from tests.estimators.dozen_rows import (
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
-from counterrank.estimators import masked
+from counterrank.estimators import contribution, masked
 from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.behavior import mask
 from counterrank.estimators.masked import (
@@ -43,8 +43,8 @@ def test_behaviour_by_name_by_row_and_by_matrix():
     for behavior in ("C", mask("C", K), mask("C", K).tolist()):
         same(AIPS(behavior=behavior).estimate(LOG, "new"), WEIGHTS["rips"] * REWARD)
     short = LOG.take(slice(3, 9))  # rows keep their own models when the log is cut
-    plan = AIPS(behavior=stacked).plan(Workspace(MemorySource(LOG, threads=1), "new"))
-    np.testing.assert_allclose(plan.weights(View(short, "new")), w[3:9], rtol=1e-12)
+    fitted = AIPS(behavior=stacked).fit(Workspace(MemorySource(LOG, threads=1), "new"))
+    np.testing.assert_allclose(fitted.weights(View(short, "new")), w[3:9], rtol=1e-12)
     for wrong in (names[:5], stacked[:, :2], stacked[:5]):
         with pytest.raises(cr.CounterrankError, match="behavior has shape"):
             AIPS(behavior=wrong).estimate(LOG, "new")
@@ -67,30 +67,30 @@ def test_a_model_may_weigh_rows_itself():
 
 def test_a_fitted_tree_is_shown_with_its_notes_and_other_models_are_not():
     workspace = Workspace(MemorySource(LOG, threads=1), "new")
-    fitted, given = AIPS().plan(workspace), AIPS(behavior="C").plan(workspace)
+    fitted, given = AIPS().fit(workspace), AIPS(behavior="C").fit(workspace)
     tree = workspace.memo[_TREE, "default"]
     assert fitted.behavior_model is tree and fitted.flags == tree.fitted.notes
     assert given.behavior_model is None and given.flags == ()
 
 
-def test_plans_on_one_workspace_are_summed_in_one_pass():
+def test_fits_on_one_workspace_are_summed_in_one_pass(monkeypatch):
+    monkeypatch.setattr(contribution, "_FUSED_ROWS", 1)
+
     def wanted(*estimators):
         workspace = Workspace(MemorySource(LOG, threads=1), "new")
-        plans = [estimator.plan(workspace) for estimator in estimators]
-        return workspace.memo.get("standard weights", {}), [plan.fused for plan in plans]
+        fits = [estimator.fit(workspace) for estimator in estimators]
+        return workspace.memo.get("standard weights", set()), [fit.fused for fit in fits]
 
     assert wanted(cr.IPS(), cr.RIPS(), cr.IIPS()) == (
-        {"joint": False, "prefix": False, "position": False},
+        {"joint", "prefix", "position"},
         ["joint", "prefix", "position"],
     )
-    # Ratios need the Gram matrix, and means of the same weights then have it too.
     ratio = cr.RIPS(aggregate="ratio")
-    assert wanted(ratio, cr.RIPS()) == ({"prefix": True}, ["prefix"] * 2)
-    assert wanted(cr.RIPS(), ratio) == ({"prefix": True}, ["prefix"] * 2)
+    assert wanted(ratio, cr.RIPS()) == ({"prefix"}, ["prefix"] * 2)
     orders = cr.OrderIPS(order=2), cr.OrderIPS(order=K)
-    assert wanted(*orders) == ({"order-2": False}, ["order-2", None])
-    assert wanted(cr.OrderIPS(order=2, behavior="C")) == ({}, [None])
-    assert wanted(Neighbours()) == ({}, [None])
+    assert wanted(*orders) == ({"order-2"}, ["order-2", None])
+    assert wanted(cr.OrderIPS(order=2, behavior="C")) == (set(), [None])
+    assert wanted(Neighbours()) == (set(), [None])
     same(Neighbours().estimate(LOG, "new"), products(RHO, mask("N1", K)) * REWARD)
     same(AIPS(behavior="N1").estimate(LOG, "new"), products(RHO, mask("N1", K)) * REWARD)
 

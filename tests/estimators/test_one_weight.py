@@ -9,59 +9,55 @@ from counterrank.estimators import contribution
 from counterrank.estimators.base import View, Workspace
 
 
-@pytest.mark.parametrize("aggregate", ["ratio", "control"])
-def test_normalised_ips_of_a_large_log_is_that_of_its_long_columns(
-    aggregate: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(contribution, "_FUSED_ROWS", 300)
-    rng = np.random.default_rng(0)
+def log_of(seed: int) -> cr.RankingLog:
+    rng = np.random.default_rng(seed)
     n = 300
     action = rng.integers(0, 2, (n, 3))
     action[np.arange(3) >= rng.integers(1, 4, n)[:, None]] = -1
-    log = cr.RankingLog(
+    return cr.RankingLog(
         action=action,
         reward=np.where(action < 0, 0.0, rng.random((n, 3))),
         propensity=rng.uniform(0.3, 1, (n, 3)),
         targets={"new": rng.uniform(0.3, 1, (n, 3))},
     )
-    workspace = Workspace(MemorySource(log, threads=1), "new")
-    plan = cr.IPS(aggregate=aggregate).plan(workspace)
-    view = View(log, "new")
-    short, long = plan.partial(view), plan.stored(view)
-    assert len(short.columns()) == 2 and len(long.columns()) == 7
-    np.testing.assert_allclose(short.state.gram, long.state.gram, rtol=1e-10)
-    np.testing.assert_allclose(short.state.positions, long.state.positions, rtol=1e-10)
-    combined = [plan.combination(short.state) @ np.stack(short.columns())]
-    plan.one_weight = False
-    combined.append(plan.combination(long.state) @ np.stack(long.columns()))
-    np.testing.assert_allclose(*combined, rtol=1e-9, atol=1e-9)
-    one, other = plan.finish(short.state), plan.finish(long.state)
-    assert one.value == pytest.approx(other.value, rel=1e-12)
-    assert one.stderr == pytest.approx(other.stderr, rel=1e-9)
-    # The plain mean shares these columns.
-    plain = cr.IPS().plan(workspace)
-    np.testing.assert_allclose(
-        plain.combination(short.state) @ np.stack(short.columns()), long.columns()[0], rtol=1e-12
-    )
 
 
-@pytest.mark.parametrize("estimator", [cr.IIPS, cr.RIPS])
-def test_normalised_weights_of_a_large_log_are_those_of_stored_columns(
-    estimator: type, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("aggregate", ["mean", "ratio", "control"])
+@pytest.mark.parametrize("estimator", [cr.IPS, cr.IIPS, cr.RIPS])
+def test_one_pass_over_a_large_log_makes_the_columns_of_a_small_one(
+    estimator: type, aggregate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contribution, "_FUSED_ROWS", 300)
-    rng = np.random.default_rng(1)
-    old, new = rng.uniform(0.3, 1, (2, 300, 3))
-    action, reward = rng.integers(0, 2, (300, 3)), rng.random((300, 3))
-    log = cr.RankingLog(action=action, reward=reward, propensity=old, targets={"new": new})
+    log = log_of(0)
     workspace = Workspace(MemorySource(log, threads=1), "new")
-    plan, plain = estimator(aggregate="ratio").plan(workspace), estimator().plan(workspace)
-    view = View(log, "new")
-    stored = plan.stored(view)
-    for own in (plan, plain):
-        part = own.partial(view)
-        np.testing.assert_allclose(part.state.gram, stored.state.gram, rtol=1e-10)
-        np.testing.assert_allclose(part.columns(), stored.columns(), rtol=1e-12)
-        one, other = own.finish(part.state), own.finish(stored.state)
-        assert one.value == pytest.approx(other.value, rel=1e-12)
-        assert one.stderr == pytest.approx(other.stderr, rel=1e-9)
+    stored = estimator(aggregate=aggregate).fit(workspace)
+    monkeypatch.setattr(contribution, "_FUSED_ROWS", 300)
+    fused = estimator(aggregate=aggregate).fit(workspace)
+    assert fused.one_pass and not stored.one_pass
+    columns, others = (fit.columns(View(log, "new")).totals for fit in (fused, stored))
+    assert columns.keys() == others.keys()
+    # All positions have one weight: that of the first stands for it.
+    if estimator is cr.IPS and aggregate != "mean":
+        assert len(columns) == 2
+    for key, column in columns.items():
+        np.testing.assert_allclose(column, others[key], rtol=1e-12)
+    one, other = (fit.estimate(fit.sums(log)) for fit in (fused, stored))
+    for name in ("value", "stderr", "ess"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9)
+    for place, same in zip(one.lift.by_position, other.lift.by_position, strict=True):
+        assert (place.value, place.stderr) == pytest.approx((same.value, same.stderr), rel=1e-8)
+
+
+@pytest.mark.parametrize("aggregate", ["ratio", "control"])
+def test_one_weight_of_all_positions_is_that_of_each(aggregate: str) -> None:
+    log = log_of(1)
+    workspace = Workspace(MemorySource(log, threads=1), "new")
+    single = cr.IPS(aggregate=aggregate).fit(workspace)
+    options = {"aggregate": aggregate, "weighted": True}
+    each = contribution.ContributionFit(
+        "each", workspace, single.contributions, "each", single.traits, **options
+    )
+    assert single.single and not each.single
+    one, other = (fit.estimate(fit.sums(log)) for fit in (single, each))
+    assert one.value == pytest.approx(other.value, rel=1e-10)
+    assert one.stderr == pytest.approx(other.stderr, rel=1e-8)
+    assert one.lift.stderr == pytest.approx(other.lift.stderr, rel=1e-8)

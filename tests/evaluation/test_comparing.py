@@ -1,28 +1,37 @@
 """Estimates made by hand against each other: who may judge whom, and which target is better."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
-from counterrank.estimators import Estimate, parse
+from counterrank.estimators import Estimate, get_estimator
 from counterrank.estimators.base import Lift, PositionValue
+from counterrank.estimators.solution import traits_of_weights
 from counterrank.estimators.weights.moments import moments_of
 from counterrank.estimators.weights.thresholds import SIGNIFICANT, THRESHOLDS
 from counterrank.evaluation.comparing import (
-    PairedEstimate,
     compare,
     path_of,
     rivals,
     usable,
     weighed_like,
 )
-from counterrank.evaluation.jobs import Job
-from counterrank.evaluation.passing import Pass
+from counterrank.evaluation.fit import Fit, fit_metrics
 from counterrank.evaluation.provenance import Options
-from counterrank.evaluation.rewards import RewardRun
 from counterrank.evaluation.run import metrics_of
-from counterrank.statistics import Known, Looks, Quantity, bias_aware_half, holm, two_sided
+from counterrank.evaluation.solve import solve
+from counterrank.evaluation.sweep import Sweep
+from counterrank.statistics import (
+    Looks,
+    Quantity,
+    UnitScores,
+    bias_aware_half,
+    holm,
+    two_sided,
+)
 
 K = 4
 
@@ -44,30 +53,34 @@ def estimate(name, value=1.0, *, target="new", ess=1000.0, moments=None, **more)
     )  # fmt: skip
 
 
-class Row(PairedEstimate):
-    """An estimate whose difference to another has the standard error that is written down for it."""
-
-    errors, default = {}, 0.1
-
-    @property
-    def by_rows(self):
-        return self
-
-    def __sub__(self, other):
-        error = self.errors.get((self.job.name, other.job.name), self.default)
-        one, two = self.estimate, other.estimate
-        return Quantity(
-            Known(400, 10**9, np.array([[error**2]])), one.value - two.value, np.ones(1),
-            allowance=one.allowance + two.allowance,
-        )  # fmt: skip
+def fit_of(one):
+    """The fit behind an estimate, of which only names and traits are looked at."""
+    traits = get_estimator(one.estimator).traits
+    return Fit("reward", one.target, one.estimator, SimpleNamespace(traits=traits))
 
 
-def made(*found, errors=(), default=0.1):
-    kind = type("Errors", (Row,), {"errors": dict(errors), "default": default})
-    return [
-        kind(Job(one.target, one.estimator, None, parse(one.estimator).plain), one, None, 1, None)
-        for one in found
-    ]
+class Stubs:
+    """Estimates by fit, whose differences have the standard errors that are written down for them."""
+
+    def __init__(self, *estimates, errors=(), default=0.1):
+        self.estimates = {fit_of(one): one for one in estimates}
+        self.fits, self.errors, self.default = [*self.estimates], dict(errors), default
+        self.solutions = {
+            fit.key: SimpleNamespace(positions=(0,) * K, traits=one.traits)
+            for fit, one in self.estimates.items()
+        }
+        self.recommended = {fit.target: fit for fit in self.fits}
+
+    def distance(self, fit, other):
+        error = self.errors.get((fit.name, other.name), self.default)
+        one, two = self.estimates[fit], self.estimates[other]
+        rows = UnitScores(400, 10**9)
+        allowance = one.allowance + two.allowance
+        return Quantity(rows, one.value - two.value, np.array([error]), allowance=allowance)
+
+    def rivals(self, first, *others):
+        judges = {self.fits[i]: self.estimates[self.fits[i]] for i in others}
+        return rivals(self.fits[first], judges, self)
 
 
 def test_weights_behind_an_estimate_are_found_by_assumption_or_by_order():
@@ -75,45 +88,52 @@ def test_weights_behind_an_estimate_are_found_by_assumption_or_by_order():
         estimate("iips", moments=calm(), target="other"),
         estimate("iips"),
         estimate("rips", moments=calm()),
+        estimate("order-2", moments=calm()),
+        estimate("ips", moments=calm()),
     ]
-    found = made(*plain, estimate("order-2", moments=calm()), estimate("ips", moments=calm()))
-    assert weighed_like(estimate("auto", basis="rips"), found) is found[2]
-    assert weighed_like(estimate("auto", basis="dr-order-2"), found) is found[3]
-    assert weighed_like(estimate("snips"), found) is found[4]
-    assert weighed_like(estimate("auto", basis="iips"), found) is None
+
+    def like(name, **more):
+        table = Stubs(*plain, estimate(name, **more))
+        found = weighed_like(table.fits[-1], table.estimates)
+        return None if found is None else table.fits.index(found)
+
+    assert like("auto", traits=traits_of_weights("rips")) == 2
+    assert like("auto", traits=traits_of_weights(2)) == 3
+    assert like("snips") == 4
+    assert like("auto", traits=traits_of_weights("iips")) is None
     # Of four positions, order 9 is all of them.
-    assert weighed_like(estimate("order-9"), found) is found[4]
+    assert like("order-9") == 4
 
 
 def test_rivals_are_the_plain_ones_that_assume_less():
-    found = made(
+    table = Stubs(
         estimate("iips"), estimate("order-2", 1.3), estimate("rips", 1.1), estimate("snrips", 9.0),
         estimate("ips", 0.7), errors={("iips", "rips"): 0.4}, default=9.0,
     )  # fmt: skip
-    made_by = rivals(found[0], found[1:])
-    assert [one.name for one in made_by] == ["order-2", "rips", "ips"]
-    np.testing.assert_allclose([one.difference for one in made_by], [-0.3, -0.1, 0.3])
-    assert [one.stderr for one in made_by] == pytest.approx([9.0, 0.4, 9.0])
-    assert [one.name for one in rivals(found[1], found[2:])] == ["ips"]
-    assert rivals(found[4], found[:4]) == []
+    found = table.rivals(0, 1, 2, 3, 4)
+    assert [one.name for one in found] == ["order-2", "rips", "ips"]
+    np.testing.assert_allclose([one.difference for one in found], [-0.3, -0.1, 0.3])
+    assert [one.stderr for one in found] == pytest.approx([9.0, 0.4, 9.0])
+    assert [one.name for one in table.rivals(1, 2, 3, 4)] == ["ips"]
+    assert table.rivals(4, 0, 1, 2, 3) == []
 
 
 def test_self_normalised_whole_rankings_judge_as_ips_does():
-    found = made(
+    table = Stubs(
         estimate("iips"), estimate("rips", 1.1), estimate("snips", 0.6),
         errors={("rips", "snips"): 0.1}, default=9.0,
     )  # fmt: skip
-    made_by = rivals(found[0], found[1:])
     # Where both differ beyond chance, it is RIPS that assumes more.
-    assert [(one.name, one.usable) for one in made_by] == [("rips", False), ("snips", True)]
+    found = [(one.name, one.usable) for one in table.rivals(0, 1, 2)]
+    assert found == [("rips", False), ("snips", True)]
 
 
 def test_a_rival_that_is_contradicted_itself_is_no_judge():
     def usable_of(z, **of_ips):
-        found = made(
+        table = Stubs(
             estimate("iips"), estimate("rips", 1.0), estimate("ips", 1.0 + z, **of_ips), default=1.0
         )
-        by_name = {one.name: one.usable for one in rivals(found[0], found[1:])}
+        by_name = {one.name: one.usable for one in table.rivals(0, 1, 2)}
         return by_name["rips"], by_name["ips"]
 
     line = next(z for z in np.arange(1.0, 5.0, 0.01) if two_sided(z, 1.0) < SIGNIFICANT)
@@ -138,22 +158,24 @@ def test_the_order_path_runs_from_own_items_to_whole_rankings():
         estimate("rips"),
         estimate("order-2", 2.0),
         estimate("iips", 1.0),
+        estimate("snips", 9.0),
     ]
-    path = path_of("new", [*found, estimate("order-3", target="other")])
+    estimates = Stubs(*found, estimate("order-3", target="other")).estimates
+    path = path_of("new", estimates)
     assert [(row["order"], row["estimator"], row["value"]) for row in path] == [
         (1, "iips", 1.0), (2, "order-2", 2.0), (4, "ips", 4.0)
     ]  # fmt: skip
     assert (path[0]["low"], path[0]["high"], path[0]["ess"]) == (0.8, 1.2, 1000.0)
-    assert path_of("nobody", found) == ()
+    assert path_of("nobody", estimates) == ()
 
 
 def test_targets_are_compared_on_the_same_rows_with_all_pairs_counted():
-    found = made(
+    table = Stubs(
         estimate("auto", 3.0, target="a", allowance=0.1), estimate("ips", 2.0, target="b"),
         estimate("auto", 2.6, target="c", allowance=0.05),
         errors={("auto", "ips"): 0.2, ("ips", "auto"): 0.3}, default=0.25,
     )  # fmt: skip
-    rows = compare(found, 0.9)
+    rows = compare(table, table, 0.9)
     assert [(row["better"], row["than"]) for row in rows] == [("a", "b"), ("a", "c"), ("b", "c")]
     values, errors, allowed = (1.0, 0.4, -0.6), (0.2, 0.25, 0.3), (0.1, 0.15, 0.05)
     p = holm(
@@ -172,25 +194,25 @@ def test_targets_are_compared_on_the_same_rows_with_all_pairs_counted():
 
 
 def test_a_difference_within_the_allowances_is_no_difference():
-    found = made(
+    table = Stubs(
         estimate("auto", 1.0, target="a", allowance=0.3),
         estimate("auto", 1.4, target="b", allowance=0.2),
         default=0.01,
     )
-    (row,) = compare(found, 0.95)
+    (row,) = compare(table, table, 0.95)
     assert row["p_value"] == 1.0 and row["low"] < 0 < row["high"]
 
 
 def test_looking_every_night_widens_by_the_rows_of_the_pass():
-    found = made(estimate("auto", 1.0, target="a"), estimate("auto", 1.4, target="b"))
+    table = Stubs(estimate("auto", 1.0, target="a"), estimate("auto", 1.4, target="b"))
     looks = Looks(2000)
-    (row,) = compare(found, 0.95, looks)
+    (row,) = compare(table, table, 0.95, looks)
     assert row["high"] - row["value"] == pytest.approx(looks.critical(0.95, 400) * 0.1)
     assert row["p_value"] == pytest.approx(looks.p_value(0.4, 0.1, 400, 0.95))
 
 
 def test_a_ratio_of_means_may_follow_a_mean_of_other_weights():
-    """Plans that share one pass ask it for more as they come: snips needs products that rips did not."""
+    """Fits that share one pass ask it for more as they come."""
     rng = np.random.default_rng(0)
     p0, p1 = rng.uniform(0.2, 1, (60_000, 2)), rng.uniform(0.2, 1, (60_000, 2))
     log = cr.RankingLog(
@@ -217,23 +239,20 @@ def test_controls_count_where_auto_is_held_against_others(context):
         context=x if context else None,
     )  # fmt: skip
     options = Options(targets=("new",), estimators=("auto", "ips"))
-    run = RewardRun(
-        MemorySource(log), options, metrics_of(log, None, None, ()).measures[0], True, False
-    )
-    run.prepare({}, None, run)
-    whole = run.source.reduce(Pass([run.passing(audited=True)], [], False, False))
-    found = {one.job.name: one for one in run.estimates(whole.parts[0])}
+    measures = metrics_of(log, None, None, ()).measures
+    metrics = fit_metrics(MemorySource(log), options, measures, {}, None, named=False)
+    table = solve(metrics, MemorySource(log).reduce(Sweep(metrics)))
+    fits = {fit.name: fit for fit in metrics[0].fits}
     w = target[:, 0] / 0.5
     controls = np.column_stack([w - 1, (w - 1) * x[:, 0]] if context else [w - 1])
     y = w * reward[:, 0]
     away = controls - controls.mean(axis=0)
     beta = np.linalg.lstsq(away, y - y.mean(), rcond=None)[0]
-    auto, ips = found["auto"], found["ips"]
-    assert auto.estimate.value == pytest.approx(y.mean() - controls.mean(axis=0) @ beta, rel=1e-9)
+    solution = table.solutions[fits["auto"].key]
+    assert solution.total.value == pytest.approx(y.mean() - controls.mean(axis=0) @ beta, rel=1e-9)
     left = y - y.mean() - away @ beta
-    assert auto.by_rows.stderr == pytest.approx(left.std(ddof=1) / n**0.5, rel=1e-9)
-    assert auto.by_rows.stderr < 0.7 * auto.without_controls.by_rows.stderr
-    taken = away @ beta
-    assert (auto.by_rows - ips.by_rows).stderr == pytest.approx(
-        taken.std(ddof=1) / n**0.5, rel=1e-9
-    )
+    assert solution.total.stderr == pytest.approx(left.std(ddof=1) / n**0.5, rel=1e-9)
+    assert solution.total.stderr < 0.7 * table.beside_others(solution).stderr
+    regressed = away @ beta
+    gap = table.distance(fits["auto"], fits["ips"])
+    assert gap.stderr == pytest.approx(regressed.std(ddof=1) / n**0.5, rel=1e-9)

@@ -15,7 +15,7 @@ from tests.evaluation.logs import gentle_log
 import counterrank as cr
 from counterrank.errors import ConfigError, CounterrankError, LogError, PropensityError
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
-from counterrank.evaluation.passing import reward_range
+from counterrank.evaluation.sweep import reward_range
 from counterrank.statistics import holm, sums_of
 
 

@@ -199,7 +199,7 @@ def test_a_tree_and_the_look_at_a_file_share_a_sample(kit, tmp_path, monkeypatch
     """Every row group is decoded twice: once for the sample, once for the sums."""
     path = kit.write(kit.make(n=400), tmp_path / "log.parquet")
     monkeypatch.setattr("counterrank.io.scanning._KEPT_ROWS", 100)
-    monkeypatch.setattr("counterrank.evaluation.rewards.PROBE_ROWS", 100)
+    monkeypatch.setattr("counterrank.evaluation.fit.PROBE_ROWS", 100)
     source = scan_log(path, targets="new")
     assert source.first.n
     read = []

@@ -13,6 +13,7 @@ import counterrank as cr
 from counterrank.data.log import LOGGING
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, PropensityError
+from counterrank.estimators import Estimate, Workspace
 from counterrank.policies import Enumerated
 from counterrank.propensity_models import estimate_propensities, estimated_source
 from counterrank.propensity_models.model import (
@@ -166,15 +167,16 @@ def test_estimated_propensities_give_about_the_same_value(contextual):
 
 
 def test_wider_errors_stretch_every_interval(contextual):
-    from counterrank.evaluation.comparing import inflated
-
-    one = cr.evaluate(contextual, ["new"], estimators=["iips"], audit=False).estimate()
+    """Replicas in which the target's value moves and the logger's does not."""
+    fit = cr.IIPS().fit(Workspace(MemorySource(contextual), "new"))
+    solution = fit.solution(fit.sums(contextual))
+    one = Estimate.of(solution, "new", "iips")
     step = 3 * one.stderr
     others = [
-        replace(one, value=one.value + d, lift=replace(one.lift, value=one.lift.value + d))
-        for d in (-step, step)
+        replace(solution, total=replace(solution.total, value=one.value + d)) for d in (-step, step)
     ]
-    wide = inflated(one, others)
+    wide = Estimate.of(solution.with_replicas(others), "new", "iips")
+    assert wide.details["bootstrap_stderr"] == pytest.approx(step * np.sqrt(2))
     factor = step * np.sqrt(2) / one.stderr
     assert wide.stderr == pytest.approx(factor * one.stderr)
     assert one.value - wide.low == pytest.approx(factor * (one.value - one.low))

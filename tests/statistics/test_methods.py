@@ -51,7 +51,7 @@ def test_levels_and_methods_that_do_not_exist_are_refused(log):
 
 
 def test_an_estimate_that_was_read_from_a_file_has_the_interval_that_was_written(log):
-    bare = replace(cr.IPS().estimate(log, "new"), contrast=None)
+    bare = replace(cr.IPS().estimate(log, "new"), quantity=None)
     half = stats.norm.ppf(0.95) * bare.stderr
     assert bare.interval(0.9) == pytest.approx((bare.value - half, bare.value + half))
     written = replace(bare, ends=(-1.0, 1.0))

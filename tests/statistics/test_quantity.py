@@ -6,45 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from counterrank.estimators import Estimate, parse
-from counterrank.estimators.base import Lift, PositionValue
-from counterrank.evaluation.comparing import PairedEstimate, against
-from counterrank.evaluation.jobs import Job
-from counterrank.statistics import Quantity, bias_aware_half, correlations, mean, sums_of
+from counterrank.statistics import (
+    Quantity,
+    bias_aware_half,
+    contrast,
+    correlations,
+    fold_deviations,
+    mean,
+    sums_of,
+)
 
 N = 40
-#: What the logger earned, then the columns of two plans, of which the second has two.
 COLUMNS = np.random.default_rng(0).gamma(2.0, 1.0, (4, N))
-FIRST, SECOND = np.array([1.0]), np.array([0.5, -2.0])
-
-
-def estimate(target, value, stderr, **more):
-    return Estimate(
-        target=target, estimator="ips", value=value, stderr=stderr, by_position=(PositionValue(value, stderr),),
-        ess=40.0, n=N, level=0.95, lift=Lift(0.0, 0.1, -0.2, 0.2), ends=(value, value), **more,
-    )  # fmt: skip
-
-
 SUMS = sums_of([*COLUMNS])
-
-
-def paired(one, at, own):
-    return PairedEstimate(
-        Job(one.target, one.estimator, None, parse(one.estimator).plain), one, SUMS, at, own
-    )
-
-
-def new(one):
-    return paired(one, 1, FIRST)
-
-
-def old(one):
-    return paired(one, 2, SECOND)
-
-
-def over(one, base):
-    """The first of two estimates with its lift over the second."""
-    return against([one, base], base.job.target)[0].estimate
 
 
 def spread(row):
@@ -52,51 +26,66 @@ def spread(row):
     return float(np.std(row, ddof=1) / np.sqrt(N))
 
 
-def test_each_plan_has_its_own_columns():
-    one, two = new(estimate("new", 2.0, 0.1)), old(estimate("old", 1.0, 0.1))
-    np.testing.assert_array_equal(one.by_rows.gradient, [0, 1, 0, 0])
-    np.testing.assert_array_equal(two.by_rows.gradient, [0, 0, 0.5, -2.0])
+def test_the_mean_of_a_column_has_the_error_of_its_numbers():
     earned = mean(SUMS, 0)
     assert earned.value == pytest.approx(COLUMNS[0].mean(), rel=1e-12)
     assert earned.stderr == pytest.approx(spread(COLUMNS[0]), rel=1e-12)
 
 
-def test_what_an_estimator_knows_beyond_the_rows_makes_its_error_larger_never_smaller():
-    raw = spread(COLUMNS[1])
-    wide, narrow = (new(estimate("new", 2.0, times * raw)).quantity for times in (3.0, 0.5))
-    assert wide.inflation == pytest.approx(3.0) and narrow.inflation == 1.0
-    assert wide.stderr == pytest.approx(3.0 * raw)
-    assert narrow.stderr == pytest.approx(raw)
-
-
-@pytest.mark.parametrize("times", [1.0, 3.0])
-def test_a_lift_over_a_policy_has_the_error_of_the_difference_and_of_the_ratio(times):
-    left, right = COLUMNS[1], SECOND @ COLUMNS[2:]
-    one = estimate("new", 2.0, times * spread(left), allowance=0.2)
-    base = estimate("old", 1.6, spread(right), allowance=0.1)
-    lift = over(new(one), old(base)).lift
-    error = times * spread(left - right)
+def test_a_lift_over_a_policy_has_the_error_of_the_difference_and_of_the_ratio():
+    left, right = COLUMNS[1], 0.5 * COLUMNS[2] - 2.0 * COLUMNS[3]
+    new = Quantity(SUMS, 2.0, np.array([0, 1.0, 0, 0]), allowance=0.2)
+    old = Quantity(SUMS, 1.6, np.array([0, 0, 0.5, -2.0]), allowance=0.1)
+    lift, relative = contrast(new, old)
+    error = spread(left - right)
     assert lift.value == pytest.approx(0.4) and lift.stderr == pytest.approx(error)
-    assert lift.high - lift.value == pytest.approx(bias_aware_half(error, 0.3, 0.95, N - 1))
-    ratio = times * spread((left - 2.0 / 1.6 * right) / 1.6)
+    assert lift.interval(0.95)[1] - lift.value == pytest.approx(
+        bias_aware_half(error, 0.3, 0.95, N - 1)
+    )
+    ratio = spread((left - 2.0 / 1.6 * right) / 1.6)
     bias = (0.2 + 2.0 / 1.6 * 0.1) / 1.6
-    assert lift.relative == pytest.approx(0.25)
-    reach = lift.relative - lift.relative_low
+    assert relative.value == pytest.approx(0.25)
+    reach = relative.value - relative.interval(0.95)[0]
     assert reach == pytest.approx(bias_aware_half(ratio, bias, 0.95, N - 1))
-    (alone,) = against([new(one)], "other")
-    assert alone.estimate.not_estimable == "'ips' has no estimate of the baseline 'other'"
 
 
-def test_nothing_is_known_of_a_lift_when_one_of_the_two_is_not():
-    fine = estimate("new", 2.0, 0.1)
-    lost = replace(fine, target="old").without_evidence("not enough rows")
-    assert over(old(lost), new(fine)) is lost
-    found = over(new(fine), old(lost))
-    assert not found.estimable and found.not_estimable == "the baseline is not enough rows"
+def test_a_value_over_itself_is_zero_without_error():
+    new = Quantity(SUMS, 2.0, np.array([0, 1.0, 0, 0]), allowance=0.2, model_variance=0.3)
+    for zero in contrast(new, new):
+        assert (zero.value, zero.stderr, zero.allowance) == (0.0, 0.0, 0.0)
+
+
+def test_what_folds_leave_out_is_subtracted_where_it_is_shared():
+    """Two values by one fitted model: its error is in both, and not in their difference."""
+    by_fold = np.array([1.0, 1.2, 0.7, 1.1])
+    refits = fold_deviations(by_fold)
+    variance = 3 / 4 * ((by_fold - by_fold.mean()) ** 2).sum()
+    new = replace(mean(SUMS, 1), refits=refits)
+    assert new.stderr == pytest.approx(math.sqrt(spread(COLUMNS[1]) ** 2 + variance), rel=1e-12)
+    old = replace(mean(SUMS, 2), refits=refits)
+    assert (new - old).stderr == pytest.approx(spread(COLUMNS[1] - COLUMNS[2]), rel=1e-12)
+    other = replace(old, refits=-refits[:3])
+    both = 3 / 4 * np.sum((2 * (by_fold - by_fold.mean()))[:3] ** 2) + refits[3] ** 2
+    expected = math.sqrt(spread(COLUMNS[1] - COLUMNS[2]) ** 2 + both)
+    assert (new - other).stderr == pytest.approx(expected, rel=1e-12)
+    found = correlations([new, old])[0, 1]
+    covariance = np.cov(COLUMNS[1:3])[0, 1] / N + variance
+    assert found == pytest.approx(covariance / new.stderr / old.stderr, rel=1e-9)
+
+
+def test_an_error_is_no_smaller_than_the_spread_over_replicas():
+    replicas = np.array([1.0, 3.0, 2.0])
+    new = replace(mean(SUMS, 1), replicas=replicas)
+    assert new.stderr == pytest.approx(max(1.0, spread(COLUMNS[1])))
+    assert replace(new, replicas=1e-9 * replicas).stderr == pytest.approx(spread(COLUMNS[1]))
+    assert replace(new, replicas=replicas[:1]).stderr == pytest.approx(spread(COLUMNS[1]))
+    # Replicas of a lift are those of its two values, replica by replica.
+    old = replace(mean(SUMS, 2), replicas=np.array([1.0, 3.0, 8.0]))
+    assert (new - old).stderr == pytest.approx(np.std([0.0, 0.0, 6.0], ddof=1))
 
 
 def test_intervals_of_quantities_have_room_for_bias_and_few_rows():
-    one = Quantity(SUMS, 1.0, np.array([0.0, 1.0, 0.0, 0.0]), allowance=0.3, inflation=2.0)
+    one = Quantity(SUMS, 1.0, np.array([0.0, 2.0, 0.0, 0.0]), allowance=0.3)
     half = bias_aware_half(2.0 * spread(COLUMNS[1]), 0.3, 0.9, N - 1)
     assert one.interval(0.9) == pytest.approx((1.0 - half, 1.0 + half))
     assert math.isnan(replace(one, gradient=np.full(4, np.nan)).stderr)
@@ -132,18 +121,18 @@ def test_differences_and_ratios_have_the_gradient_of_the_function():
 
 
 def test_what_is_known_beyond_the_rows_goes_with_differences_and_ratios():
-    sums = SUMS
-    new = Quantity(sums, 2.0, np.eye(4)[1], allowance=0.2, extra=0.04, shift=0.1, freedom=7.0)
-    base = Quantity(sums, 4.0, np.eye(4)[0], allowance=0.1, extra=0.01, shift=0.2, inflation=2.0)
-    lift, ratio = new - base, new / base
-    assert (lift.allowance, lift.extra) == pytest.approx((0.3, 0.05))
-    assert (lift.inflation, lift.freedom) == (2.0, 7.0) and lift.shift == pytest.approx(-0.1)
-    assert ratio.allowance == pytest.approx((0.2 + 0.5 * 0.1) / 4.0)
-    assert ratio.extra == pytest.approx((0.04 + 0.25 * 0.01) / 16.0)
-    assert ratio.shift == pytest.approx((0.1 - 0.5 * 0.2) / 4.0)
-    assert ratio.stderr == pytest.approx(
-        2.0 * math.sqrt(spread((COLUMNS[1] - 0.5 * COLUMNS[0]) / 4.0) ** 2 + ratio.extra)
+    new = Quantity(
+        SUMS, 2.0, np.eye(4)[1], model_variance=0.04, allowance=0.2, shift=0.1, freedom=7.0
     )
+    base = Quantity(SUMS, 4.0, np.eye(4)[0], model_variance=0.01, allowance=0.1, shift=0.2)
+    lift, ratio = new - base, new / base
+    assert (lift.allowance, lift.model_variance) == pytest.approx((0.3, 0.05))
+    assert lift.freedom == 7.0 and lift.shift == pytest.approx(-0.1)
+    assert ratio.allowance == pytest.approx((0.2 + 0.5 * 0.1) / 4.0)
+    assert ratio.model_variance == pytest.approx((0.04 + 0.25 * 0.01) / 16.0)
+    assert ratio.shift == pytest.approx((0.1 - 0.5 * 0.2) / 4.0)
+    rows = spread((COLUMNS[1] - 0.5 * COLUMNS[0]) / 4.0)
+    assert ratio.stderr == pytest.approx(math.sqrt(rows**2 + ratio.model_variance))
 
 
 def test_families_and_looks_widen_intervals_by_their_critical_value():
@@ -160,13 +149,9 @@ def test_families_and_looks_widen_intervals_by_their_critical_value():
     assert wide.p_value() == 1.0
 
 
-def test_errors_are_made_larger_never_smaller():
-    one = mean(SUMS, 1)
-    assert one.at_least(0.5 * one.stderr) is one
-    assert one.at_least(3 * one.stderr).stderr == pytest.approx(3 * one.stderr)
-    certain = Quantity(one.sample, 1.0, np.zeros(4))
-    assert certain.stderr == 0.0 and certain.at_least(0.25).stderr == pytest.approx(0.25)
-    assert math.isnan(one.without_error().stderr)
+def test_a_value_alone_has_no_error():
+    assert math.isnan(mean(SUMS, 1).without_error().stderr)
+    assert math.isnan((mean(SUMS, 1).without_error() - mean(SUMS, 0)).stderr)
 
 
 def test_a_column_that_is_no_number_spoils_no_other():

@@ -75,13 +75,16 @@ def test_delta_method(log, kind, aggregate, prefix):
 
 
 @pytest.mark.parametrize(("kind", "prefix"), [("ips", ""), ("iips", "sn"), ("rips", "cv-")])
-def test_row_totals_and_combination_carry_the_error(log, kind, prefix):
-    """What pairs two estimates: the variance of totals @ combination is that of the estimate."""
-    plan = registry.get(prefix + kind).plan(Workspace(MemorySource(log), "new"))
-    part = plan.partial(View(log, "new"))
-    rows = plan.combination(part.state) @ np.stack(part.columns())
+def test_row_totals_and_gradient_carry_the_error(log, kind, prefix):
+    """What pairs two estimates: the variance of the gradient times the columns is that of the estimate."""
+    fitted = registry.get(prefix + kind).fit(Workspace(MemorySource(log), "new"))
+    state, columns = fitted.sums(log), fitted.columns(View(log, "new")).totals
+    gradient = fitted.solution(state).total.gradient
+    # What the logger earned comes first, and moves the value of no target.
+    assert state.sums.keys[1:] == tuple(columns) and gradient[0] == 0.0
+    rows = gradient[1:] @ np.stack([*columns.values()])
     stderr = rows.std(ddof=1) / np.sqrt(N)
-    assert stderr == pytest.approx(plan.finish(part.state).stderr, rel=1e-8)
+    assert stderr == pytest.approx(fitted.estimate(state).stderr, rel=1e-8)
 
 
 def exact_cluster_variance(psi, unit):

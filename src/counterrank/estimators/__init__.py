@@ -4,14 +4,24 @@ from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import (
     Estimate,
     Estimator,
+    Fitted,
     Lift,
-    Plan,
     PositionValue,
     View,
     Workspace,
-    nothing_known,
+    sums_of_fits,
 )
 from counterrank.estimators.clip import Clipped, Shrunk, Switch
+from counterrank.estimators.columns import (
+    ALL,
+    SHOWN,
+    Columns,
+    LogSums,
+    PositionColumns,
+    Rows,
+    logged,
+    summed,
+)
 from counterrank.estimators.crossfit import ModelAverage, fit_pages, folds_of
 from counterrank.estimators.doubly_robust import DM, DR, CascadeDR
 from counterrank.estimators.examination import (
@@ -40,8 +50,18 @@ from counterrank.estimators.pooled import (
 from counterrank.estimators.registry import get as get_estimator
 from counterrank.estimators.registry import names as estimator_names
 from counterrank.estimators.registry import with_position_curve
+from counterrank.estimators.solution import Solution, Traits
 
 __all__ = [
+    "ALL",
+    "SHOWN",
+    "Columns",
+    "LogSums",
+    "PositionColumns",
+    "Rows",
+    "logged",
+    "summed",
+    "sums_of_fits",
     "AIPS",
     "AIPSPairs",
     "DM",
@@ -56,15 +76,17 @@ __all__ = [
     "Estimate",
     "Estimator",
     "EstimatorName",
+    "Fitted",
     "Form",
     "Lift",
     "OrderIPS",
-    "Plan",
     "PositionBased",
     "PositionValue",
     "PseudoInverse",
     "Shrunk",
+    "Solution",
     "Switch",
+    "Traits",
     "View",
     "Workspace",
     "balance_weights",
@@ -73,7 +95,6 @@ __all__ = [
     "fit_examination",
     "get_estimator",
     "model_control",
-    "nothing_known",
     "order_path",
     "page_log_probs",
     "parse",

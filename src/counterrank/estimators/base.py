@@ -1,18 +1,18 @@
-"""What an estimator is: a plan made from the log, one additive pass, and a finish that gives an estimate.
+"""What an estimator is: fitted to a log, it says numbers of each row, and solves their sums.
 
-`Estimator.plan(workspace)` fits whatever must be fitted (nothing, for IPS); `Plan.partial(view)`
-turns a batch into something that adds; `Plan.finish(sum)` turns the sum into an `Estimate`. Plans
-with equal keys share a pass.
+`Estimator.fit(workspace)` fits whatever must be fitted (nothing, for IPS); `Fitted.columns(view)` names numbers
+of the rows of a batch; `Fitted.solve(sums, more)` turns their sums into a `Solution`: quantities over the
+columns, from which every lift, ratio and difference follows.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,10 +20,11 @@ from numpy.typing import ArrayLike
 from counterrank.arrays import Floats, Ints
 from counterrank.blas import single_blas_thread
 from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.source import Source, Summand
+from counterrank.data.source import Source
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.behavior import BehaviorTree
-from counterrank.estimators.names import parse
+from counterrank.estimators.columns import Columns, LogSums, logged, summed
+from counterrank.estimators.solution import Solution, Traits
 from counterrank.estimators.weights.diagnostics import one_unit
 from counterrank.estimators.weights.moments import KindMoments, Moments, moments_of_ratios
 from counterrank.estimators.weights.ratios import Ratios, common_numbers, ratios_of
@@ -32,11 +33,14 @@ from counterrank.models import Memo
 from counterrank.records import Json, Record, optional
 from counterrank.statistics import (
     ONCE,
-    Contrast,
+    ColumnSums,
     Interval,
+    Key,
     Looks,
     Number,
+    Quantity,
     check_level,
+    contrast,
     critical_value,
 )
 
@@ -49,10 +53,9 @@ class PositionValue(Record):
     stderr: float
 
     @classmethod
-    def each(cls, values: Floats, variances: Floats) -> tuple[PositionValue, ...]:
-        """Return the positions from their values and variances (K,)."""
-        errors = np.sqrt(np.maximum(variances, 0.0))
-        return tuple(cls(float(v), float(e)) for v, e in zip(values, errors, strict=True))
+    def each(cls, quantities: Iterable[Quantity]) -> tuple[PositionValue, ...]:
+        """Return the positions from their quantities."""
+        return tuple(cls(quantity.value, quantity.stderr) for quantity in quantities)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -77,10 +80,15 @@ class Lift(Number):
 
     @classmethod
     def of(
-        cls, contrast: Contrast, level: float, looks: Looks, by_position: tuple[PositionValue, ...]
+        cls,
+        value: Quantity,
+        base: Quantity,
+        level: float,
+        looks: Looks,
+        by_position: tuple[PositionValue, ...] = (),
     ) -> Lift:
-        """Return the lift of a contrast."""
-        lift, relative = (one.number(level, looks) for one in (contrast.lift, contrast.relative))
+        """Return the lift of a value over another."""
+        lift, relative = (each.number(level, looks) for each in contrast(value, base))
         return cls(
             lift.value, lift.stderr, lift.low, lift.high, by_position,
             relative.value, relative.low, relative.high,
@@ -126,8 +134,9 @@ class Estimate(Record):
     flags: tuple[str, ...] = ()
     details: Json = field(default_factory=dict)
     moments: Moments | None = field(default=None, repr=False)
-    #: The quantities behind the numbers, from which intervals at other levels follow.
-    contrast: Contrast | None = field(default=None, repr=False)
+    #: The value and what lifts are over, from which intervals at other levels follow.
+    quantity: Quantity | None = field(default=None, repr=False)
+    base: Quantity | None = field(default=None, repr=False)
     #: How often the log is looked at.
     looks: Looks = ONCE
     #: The interval at `level` of an estimate that was read from a file.
@@ -139,9 +148,42 @@ class Estimate(Record):
     #: Why the log cannot say anything about this value; empty where it can.
     not_estimable: str = ""
 
+    #: What the weights of `basis` assume.
+    traits: Traits | None = field(default=None, repr=False)
+
     def __post_init__(self) -> None:
         if not self.basis:
             object.__setattr__(self, "basis", self.estimator)
+
+    @classmethod
+    def of(
+        cls,
+        solution: Solution,
+        target: str,
+        estimator: str,
+        *,
+        level: float = 0.95,
+        looks: Looks = ONCE,
+        base: Quantity | None = None,
+        base_positions: Sequence[Quantity] | None = None,
+    ) -> Estimate:
+        """Return the estimate of a solution, with lifts over the logger unless another `base` is given.
+
+        Where there is no evidence the value is NaN; of a single ranking or unit only the value is known.
+        """
+        value, below = solution.total, solution.logged if base is None else base
+        others = solution.logged_positions if base_positions is None else base_positions
+        lifts = [contrast(*pair)[0] for pair in zip(solution.positions, others, strict=False)]
+        made = cls(
+            target, estimator, value.value, value.stderr, PositionValue.each(solution.positions),
+            solution.ess, value.sample.n, level, Lift.of(value, below, level, looks, PositionValue.each(lifts)),
+            solution.flags, solution.details, solution.moments, value, below, looks,
+            allowance=value.allowance, basis=solution.basis or estimator, weighted=solution.weighted,
+            unreached=solution.unreached, traits=solution.traits,
+        )  # fmt: skip
+        if solution.not_estimable:
+            made = made.without_evidence(solution.not_estimable)
+        return made if value.sample.units > 1 else made.without_spread()
 
     def __str__(self) -> str:
         """Return one line: value, interval, and how many warnings."""
@@ -168,8 +210,8 @@ class Estimate(Record):
                 "by row or unit and the bias it allows for",
             )
         wanted = self.level if level is None else check_level(level)
-        if self.contrast is not None:
-            return self.contrast.value.interval(wanted, self.looks)
+        if self.quantity is not None:
+            return self.quantity.interval(wanted, self.looks)
         if self.ends is None:
             half = critical_value(wanted) * self.stderr
             return self.value - half, self.value + half
@@ -182,27 +224,13 @@ class Estimate(Record):
 
     def lift_at(self, level: float, family: int = 1) -> tuple[Number, Number]:
         """Return the lift and the relative lift at another level, or of `family` lifts together."""
-        if self.contrast is None:
+        if self.quantity is None or self.base is None:
             return Number(math.nan), Number(math.nan)
-        lift, relative = self.contrast.lift, self.contrast.relative
+        lift, relative = contrast(self.quantity, self.base)
         return lift.number(level, self.looks, family), relative.number(level, self.looks, family)
 
-    def resting_on(
-        self, contrast: Contrast, by_position: tuple[PositionValue, ...] | None = None
-    ) -> Estimate:
-        """Return the estimate with the numbers of other quantities; `by_position` are lifts."""
-        places = self.lift.by_position if by_position is None else by_position
-        return replace(
-            self,
-            value=contrast.value.value,
-            stderr=contrast.value.stderr,
-            allowance=contrast.value.allowance,
-            lift=Lift.of(contrast, self.level, self.looks, places),
-            contrast=contrast,
-        )
-
     def flaw(self) -> tuple[str, str] | None:
-        """Return the level where it is none."""
+        """Return ('level', reason) if the level is outside (0, 1)."""
         return None if 0 < self.level < 1 else ("level", "between 0 and 1")
 
     @property
@@ -226,9 +254,11 @@ class Estimate(Record):
         bare = replace(
             self, by_position=_bare(self.by_position), flags=flags, details=_bare_details(self.details)
         )  # fmt: skip
-        if self.contrast is None:
+        if self.quantity is None or self.base is None:
             return bare
-        return bare.resting_on(self.contrast.without_error(), _bare(self.lift.by_position))
+        value, base = self.quantity.without_error(), self.base.without_error()
+        lift = Lift.of(value, base, self.level, self.looks, _bare(self.lift.by_position))
+        return replace(bare, stderr=math.nan, lift=lift, quantity=value, base=base)
 
     def without_evidence(self, reason: str) -> Estimate:
         """Return the estimate without any value, error or interval, and the reason."""
@@ -241,7 +271,8 @@ class Estimate(Record):
             not_estimable=reason,
             lift=Lift(np.nan, np.nan, np.nan, np.nan, nothing),
             flags=(Message("not-estimable", reason), *self.flags),
-            contrast=None,
+            quantity=None,
+            base=None,
         )
 
     def to_dict(self) -> Json:
@@ -268,12 +299,6 @@ class Estimate(Record):
         return result
 
 
-def nothing_known(target: str, estimator: str, n: int, reason: str) -> Estimate:
-    """Return the estimate without value of an estimator that failed."""
-    lift = Lift(np.nan, np.nan, np.nan, np.nan)
-    return Estimate(target, estimator, np.nan, np.nan, (), 0.0, n, 0.95, lift, not_estimable=reason)
-
-
 def _bare(positions: tuple[PositionValue, ...]) -> tuple[PositionValue, ...]:
     return tuple(PositionValue(position.value, np.nan) for position in positions)
 
@@ -286,9 +311,6 @@ def _bare_details(found: Any) -> Any:
             for key, value in found.items()
         }
     return [_bare_details(value) for value in found] if isinstance(found, list) else found
-
-
-State = TypeVar("State", bound=Summand)
 
 
 class View(Memo):
@@ -341,16 +363,15 @@ class View(Memo):
         """Rewards (n, K) in Fortran order, the layout in which sums over rows are fast."""
         return np.asfortranarray(self.batch.reward)
 
-    def standard(self, kinds: Mapping[str, bool]) -> dict[str, KindMoments]:
+    def standard(self, kinds: Collection[str]) -> dict[str, KindMoments]:
         """Return moments and rows of standard weights, made in one pass and kept; see `moments_of_ratios`."""
-        found = self._standard
-        if any(k not in found or (full and found[k][0].gram is None) for k, full in kinds.items()):
+        if not self._standard.keys() >= set(kinds):
             batch = self.batch
             _, logging, target = self.numbers
-            found = self._standard = moments_of_ratios(
+            self._standard = moments_of_ratios(
                 target, logging, batch.lengths, batch.reward, alpha=batch.position_weights, kinds=kinds
             )  # fmt: skip
-        return found
+        return self._standard
 
     @property
     def position_sums(self) -> Floats | None:
@@ -369,6 +390,8 @@ class Workspace(Memo):
     target: str
     level: float = 0.95
     seed: int = 0
+    #: The metric that the source's rewards are.
+    metric: str = "reward"
     #: Sum by unit too, for clustered errors.
     by_unit: bool = False
     looks: Looks = ONCE
@@ -388,92 +411,92 @@ class Workspace(Memo):
         """The ratios of the first rows, of the same kind as all others."""
         return ratios_of(self.first, self.target)
 
-    def estimate(
-        self,
-        estimator: str,
-        contrast: Contrast,
-        by_position: tuple[PositionValue, ...],
-        lifts: tuple[PositionValue, ...],
-        **more: Any,
-    ) -> Estimate:
-        """Return the estimate of a contrast with the logger; `lifts` are those of the positions."""
-        value = contrast.value
-        return Estimate(
-            self.target, estimator, value.value, value.stderr, by_position, level=self.level,
-            lift=Lift.of(contrast, self.level, self.looks, lifts), contrast=contrast, looks=self.looks,
-            allowance=value.allowance, **more,
-        )  # fmt: skip
 
+class Fitted(ABC):
+    """An estimator fitted to a metric and a target of a log, ready for a pass over all rows.
 
-@dataclass(frozen=True, slots=True)
-class Part(Generic[State]):
-    """What a plan makes of a batch: a state that adds, and what gives columns of its rows for paired comparisons."""
+    ================  ========================================================================
+    `name`            the name of the estimator
+    `workspace`       what it was fitted to
+    `traits`          what it assumes of users
+    `key`             fits with equal keys say the same of each row
+    `mean_of`         the row total of which the estimate is the mean, where it is one
+    `behavior_model`  the behaviour tree behind the weights, where one was fitted
+    ================  ========================================================================
+    """
 
-    state: State
-    #: Columns (n,), made where they are asked for; `combination` makes the estimate of them.
-    columns: Callable[[], list[Floats]]
-    #: The columns (n,) behind the value of a position, by its number; `Plan.placed` makes the value of them.
-    places: Callable[[int], list[Floats]]
-
-
-class Plan(ABC, Generic[State]):
-    """An estimator made ready for a log and a target."""
-
-    #: Plans with equal keys compute the same state and share it.
-    key: Hashable
-    #: Among plans with equal keys, the one with the greatest detail makes the state for all.
-    detail: int = 0
-    #: The behaviour tree behind the weights, where one was fitted: shown in the report.
+    name: str
+    workspace: Workspace
+    traits: Traits
+    key: Key
+    mean_of: Key | None = None
     behavior_model: BehaviorTree | None = None
 
     @abstractmethod
-    def partial(self, view: View) -> Part[State]:
-        """Return the additive state of a batch and its per-row totals."""
+    def columns(self, view: View) -> Columns:
+        """Return what the estimator says of the rows of a batch."""
 
     @abstractmethod
-    def finish(self, state: State) -> Estimate:
-        """Return the estimate from the state of all rows."""
+    def solve(self, sums: ColumnSums, more: Any, whole: Solution | None = None) -> Solution:
+        """Return the solution over some rows.
+
+        Parameters
+        ----------
+        sums
+            The sums of all columns, also of other estimators.
+        more
+            The sum of what `Columns.more` returned.
+        whole
+            The solution over all rows, where these are a group of them.
+        """
 
     def weights(self, view: View) -> Floats | None:
         """Return the weights (n, K) of a batch; None where the estimate is no mean of weighted rows."""
         return None
 
-    def combination(self, state: State) -> Floats:
-        """Return how the estimate combines the columns of `totals` (c,), for covariances between estimates."""
-        return np.ones(1)
+    def sums(self, batch: RankingLog) -> LogSums:
+        """Return the sums over a batch of what this estimator alone needs."""
+        return sums_of_fits(batch, [self])
 
-    def controls(self, state: State) -> int:
-        """Return how many of those columns, the last ones, are controls of mean zero."""
-        return 0
+    def solution(self, state: LogSums) -> Solution:
+        """Return the solution over sums that hold this estimator's columns."""
+        return self.solve(state.sums, state.more[self.key])
 
-    @abstractmethod
-    def placed(self, state: State) -> Floats:
-        """Return how the value of each position combines its columns (K, c)."""
+    def estimate(self, state: LogSums) -> Estimate:
+        """Return the estimate over sums that hold this estimator's columns."""
+        space = self.workspace
+        return Estimate.of(
+            self.solution(state), space.target, self.name, level=space.level, looks=space.looks
+        )
 
-    def within(self, state: State) -> Plan[State]:
-        """Return the plan for groups of the rows of this state, which follow what all rows decided."""
-        return self
 
-    def estimate(self, state: State) -> Estimate:
-        """Return what `finish` makes of the state; of a single ranking or unit, the value alone."""
-        found = self.finish(state)
-        units = found.n if found.contrast is None else found.contrast.value.sample.units
-        return found if units > 1 else found.without_spread()
+def sums_of_fits(batch: RankingLog, fits: Sequence[Fitted]) -> LogSums:
+    """Return the sums over a batch of what some fits of one metric and target need."""
+    space = fits[0].workspace
+    view = View(batch, space.target)
+    earned = {logged(space.metric): batch.reward @ batch.position_weights}
+    columns = {fit.key: fit.columns(view) for fit in fits}
+    return summed(batch, earned, columns, by_unit=space.by_unit)
 
 
 class Estimator(ABC):
-    """A recipe; holds parameters only."""
+    """A description: name, options, traits. It holds parameters only."""
 
     #: The name in commands and results.
     name: str
 
+    @property
+    def traits(self) -> Traits:
+        """What the estimator assumes of users; by default something of its own."""
+        return Traits(self.name)
+
     @abstractmethod
-    def plan(self, workspace: Workspace) -> Plan[Any]:
-        """Return the plan for a log and target, fitting what needs fitting."""
+    def fit(self, workspace: Workspace) -> Fitted:
+        """Return the estimator fitted to a log and a target."""
 
     def refuse_weight(self, log: RankingLog) -> None:
         """Raise where rows have weights and this estimator would not use them."""
-        if log.weight is not None and not parse(self.name).fixed:
+        if log.weight is not None and not self.traits.takes_row_weights:
             raise EstimatorError(
                 f"'{self.name}' fits to rows as if all had been kept, and these have weights "
                 f"({say('--weight', 'COLUMN')})",
@@ -501,6 +524,5 @@ class Estimator(ABC):
         units = whole.summed_by_unit if by_unit is None else by_unit or whole.weight is not None
         source = MemorySource(whole)
         self.refuse_weight(source.first)
-        plan = self.plan(Workspace(source, name, level=level, seed=seed, by_unit=units))
-        state = source.reduce(lambda batch: plan.partial(View(batch, name)).state, label=self.name)
-        return plan.estimate(state)
+        fitted = self.fit(Workspace(source, name, level=level, seed=seed, by_unit=units))
+        return fitted.estimate(source.reduce(fitted.sums, label=self.name))

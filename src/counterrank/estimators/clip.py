@@ -11,9 +11,9 @@ import numpy as np
 from counterrank.arrays import Floats
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError
-from counterrank.estimators.base import Estimator, Plan, Workspace
-from counterrank.estimators.contribution import Notes, weighted_plan
-from counterrank.estimators.doubly_robust import model_plan, need_mean, reward_model
+from counterrank.estimators.base import Estimator, Fitted, Workspace
+from counterrank.estimators.contribution import Notes, weighted_fit
+from counterrank.estimators.doubly_robust import model_fit, need_mean, reward_model
 from counterrank.estimators.masked import Weights, weights_for
 from counterrank.estimators.names import Form, weights_word
 from counterrank.estimators.weights.moments import Moments
@@ -65,11 +65,11 @@ class Clipped(Estimator):
         """The name with the weights in it."""
         return f"{self.form}{weights_word(self.weights)}"
 
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
-        """Return the plan of smaller weights."""
-        return self._plan(workspace, None)
+    def fit(self, workspace: Workspace) -> Fitted:
+        """Return the fit of smaller weights."""
+        return self._fit(workspace, None)
 
-    def _plan(self, workspace: Workspace, model: RewardModel | None) -> Plan[Moments]:
+    def _fit(self, workspace: Workspace, model: RewardModel | None) -> Fitted:
         limit = limit_for(workspace.source, self.limit)
         weights, tame = weights_for(workspace, self.weights), _TAME[self.form]
         key = (self.name, weights.key, limit)
@@ -98,9 +98,11 @@ class Clipped(Estimator):
             return (Message("biased", text),), {**details, "bias_if_rewards_are_typical": bound}
 
         if model is None:
-            return weighted_plan(self.name, workspace, tamed.weigh, key, notes=notes)
+            return weighted_fit(self.name, workspace, tamed.weigh, key, self.traits, notes=notes)
         # Rows without weight are left to the model on purpose.
-        return model_plan(self.name, workspace, model, tamed, notes=notes, needs_weight=False)
+        return model_fit(
+            self.name, workspace, self.traits, model, tamed, notes=notes, needs_weight=False
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +125,7 @@ class Switch(Clipped):
     model: Any = "best"
     form: ClassVar[Form] = Form.SWITCHED
 
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
+    def fit(self, workspace: Workspace) -> Fitted:
         """Fit the model and return switched corrections."""
         need_mean(workspace, self.name)
-        return self._plan(workspace, reward_model(workspace, self.model))
+        return self._fit(workspace, reward_model(workspace, self.model))

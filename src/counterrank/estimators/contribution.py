@@ -1,52 +1,37 @@
 """The common case: contributions y and weights w (n, K) of each row, then an aggregate.
 
-The aggregate is a mean, a ratio of means, or a mean with control variates.
+The aggregate says how the value of a position follows from the means of both:
+
+    "mean"     V_k = mean y_k
+    "ratio"    V_k = mean y_k / mean w_k (Hajek), with a bias of O(1/n) and less variance where weights are heavy
+    "control"  V_k = mean y_k - beta_k' (mean w - 1), beta_k = Cov(w)^-1 Cov(w, y_k), which uses that E[w] = 1
+               (Vlassis et al. 2021). beta is fitted on the rows it corrects: a bias of order K / n, far below
+               the standard error.
 """
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.errors import EstimatorError
-from counterrank.estimators.base import Estimate, Part, Plan, PositionValue, View, Workspace
+from counterrank.estimators.base import Fitted, View, Workspace
 from counterrank.estimators.behavior import BehaviorTree
+from counterrank.estimators.columns import ALL, Columns, PositionColumns, Rows, logged
+from counterrank.estimators.solution import Solution, Traits
 from counterrank.estimators.weights.diagnostics import effective_rows, weight_flags
 from counterrank.estimators.weights.moments import Moments, moments_of
 from counterrank.records import Json
-from counterrank.statistics import Contrast, Quantity, clustered_covariance, spread
-
-
-def aggregated(kind: str, moments: Moments) -> tuple[Floats, Floats, Floats]:
-    """Return V_k (K,), dV/d(mean y) and dV/d(mean w) (K, K): row k is the gradient of V_k.
-
-    "mean": V_k = mean y_k.
-    "ratio": V_k = mean y_k / mean w_k (Hajek), with a bias of O(1/n) and less variance where weights are
-    heavy; zero where no weight is left, and `finish` then says that there is no evidence.
-    "control": V_k = mean y_k - beta_k' (mean w - 1), beta = Cov(y, w) Cov(w)^-1, which uses that E[w] = 1
-    (Vlassis et al. 2021). beta is fitted on the rows it corrects: a bias of order K/n, far below the
-    standard error.
-    """
-    y, w, K = moments.mean("y"), moments.mean("w"), moments.K
-    if kind == "ratio":
-        inverse = np.divide(1.0, w, out=np.zeros_like(w), where=w != 0)
-        return y * inverse, np.diag(inverse), np.diag(-y * inverse**2)
-    if kind == "control":
-        covariance = moments.covariance[: 2 * K, K : 2 * K]
-        # Weights may be equal or constant (IPS has one for all positions).
-        beta = covariance[:K] @ np.linalg.pinv(covariance[K:], rcond=1e-10, hermitian=True)
-        return y - (w - 1.0) @ beta.T, np.eye(K), -beta
-    return y, np.eye(K), np.zeros((K, K))
-
+from counterrank.statistics import ColumnSums, Key, PositionSums, Quantity, spread
 
 #: Logs with fewer rankings do not use the one pass over all standard weights: it would save them a few
 #: milliseconds and cost a first run on a machine seconds of compiling.
 _FUSED_ROWS = 50_000
-#: Where a workspace keeps the kinds of standard weights that its plans need, each with whether one of
-#: them needs the Gram matrix.
+#: Where a workspace keeps the kinds of standard weights that its estimators need.
 _FUSED = "standard weights"
+#: Covariances of controls with smaller eigenvalues than this share of the largest are noise.
+_COLLINEAR = 1e-10
 
 Weigh = Callable[[View], Floats]
 #: Contributions y and weights w of a batch, both (n, K), Fortran order preferred.
@@ -56,19 +41,23 @@ Notes = tuple[tuple[str, ...], Json]
 
 
 @dataclass(eq=False)
-class ContributionPlan(Plan[Moments]):
+class ContributionFit(Fitted):
     """y_ik = w_ik r_ik or any other contribution with mean V_k, aggregated by "mean", "ratio" or "control"."""
 
     name: str
     workspace: Workspace
     contributions: Contributions
-    key: Hashable
+    #: Equal for equal contributions.
+    key: Key
+    traits: Traits
     aggregate: str = "mean"
+    #: Whether y = w r.
+    weighted: bool = False
     flags: tuple[str, ...] = ()
     #: What was fitted, for the estimate's details.
     details: Json = field(default_factory=dict)
     #: Further flags and details that follow from the sums.
-    notes: Callable[[Moments], Notes] = lambda state: ((), {})
+    notes: Callable[[Moments], Notes] = lambda moments: ((), {})
     #: Puts errors beyond that of the mean into the interval.
     widened: Callable[[Quantity], Quantity] = lambda quantity: quantity
     #: Without any weight there is no evidence; False where the model alone may give the estimate.
@@ -78,166 +67,263 @@ class ContributionPlan(Plan[Moments]):
     fused: str | None = None
 
     def __post_init__(self) -> None:
-        self.key = (self.workspace.target, self.key)
-        # Plans with one key share the state of the most detailed among them.
-        # Controls need the products of rewards and weights by position, which no pass over all has.
-        self.detail = ("mean", "ratio", "control").index(self.aggregate)
+        space, K = self.workspace, self.workspace.first.K
+        # Weights do not depend on the reward: those of all metrics are the same columns.
+        of_weights, of_metric = (space.target, self.key), (space.metric, space.target, self.key)
+        self.key = (*of_metric, self.aggregate)
+        self.rows_key = ("contributions", *of_metric)
+        #: All positions have one weight, so that one column of it stands for all.
+        self.single = self.weighted and self.fused == "joint"
         self.one_pass = (
             self.fused is not None
-            and self.detail < 2
-            and not self.workspace.by_unit
-            and (self.workspace.source.n or _FUSED_ROWS) >= _FUSED_ROWS
+            and not space.by_unit
+            and (space.source.n or _FUSED_ROWS) >= _FUSED_ROWS
         )
-        # All positions have one weight, so one column of it stands for all.
-        self.one_weight = self.one_pass and self.fused == "joint"
-        if self.fused is not None:
-            # Estimators that plan on the same workspace are summed in one pass.
-            together: dict[str, bool] = self.workspace.once(_FUSED, dict)
-            together[self.fused] = together.get(self.fused, False) or self.detail > 0
+        if self.fused is not None and self.one_pass:
+            # Estimators that are fitted to the same workspace are summed in one pass.
+            self.kinds.add(self.fused)
+        self.total: Key = (*of_metric, "total")
+        self.mean_of = self.total if self.aggregate == "mean" else None
+        self.y, self.w = (*of_metric, "y"), (*of_weights, "w")
+        self.page_y = [(*self.y, k) for k in range(K)]
+        self.page_w = [(*self.w, k) for k in range(1 if self.single else K)]
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of weights that one pass over the ratios makes together."""
+        kinds: set[str] = self.workspace.once(_FUSED, set)
+        return kinds
 
     def weights(self, view: View) -> Floats | None:
         """Return the weights of a batch."""
-        return self.contributions(view)[1]
+        return self.rows(view)[1]
 
-    def partial(self, view: View) -> Part[Moments]:
-        """Sum contributions, weights and what the logger earned."""
-        if not self.one_pass:
-            return self.stored(view)
-        state, own = view.standard(self.workspace.once(_FUSED, dict))[str(self.fused)]
-
-        def places(k: int) -> list[Floats]:
-            return self._at(k, *self.contributions(view))
-
-        if state.gram is None or self.one_weight:
-            return Part(state, lambda: own if state.gram is not None else own[:1], places)
-        return Part(state, lambda: _columns(own[0], *self.contributions(view)), places)
-
-    def stored(self, view: View) -> Part[Moments]:
-        """Return the sums with the Gram matrix or the sums by unit where they are wanted."""
+    def rows(self, view: View) -> tuple[Floats, Floats]:
+        """Return contributions and weights (n, K) of a batch."""
         # Weights too large for a number are reported at the end, with where they come from.
         with np.errstate(over="ignore", invalid="ignore"):
-            y, w = self.contributions(view)
-        batch, reward = view.batch, view.reward
-        bucket = batch.bucket if self.workspace.by_unit else None
-        if batch.weight is not None:
-            y, w, reward = (values * batch.weight[:, None] for values in (y, w, reward))
-        state, totals = moments_of(
-            y, w, reward, batch.position_weights,
-            full=self.detail > 0, bucket=bucket, weight=batch.weight,
-        )  # fmt: skip
-        return Part(
-            state,
-            lambda: _columns(totals, y, w) if self.detail else [totals],
-            lambda k: self._at(k, y, w),
+            if self.weighted:
+                return self.contributions(view)
+            rows: tuple[Floats, Floats] = view.once(self.rows_key, lambda: self.contributions(view))
+            return rows
+
+    def columns(self, view: View) -> Columns:
+        """Return the row total and, for a ratio or controls, contributions and weights; both at each position."""
+        moments, (total, *weight) = self._summed(view)
+        totals = {self.total: total}
+        if self.aggregate != "mean":
+            y, w = (None, weight[0][:, None]) if self.single and weight else self.rows(view)
+            totals |= dict(zip(self.page_w, w.T, strict=not self.single))
+            if self.aggregate == "ratio" and not self.single and y is not None:
+                totals |= dict(zip(self.page_y, y.T, strict=True))
+        beside = tuple(self.page_w) if self.aggregate == "control" else ()
+
+        def places() -> list[Floats]:
+            y, w = self.rows(view)
+            return [view.reward.T, y.T, w.T]
+
+        positions = PositionColumns(
+            (logged(self.workspace.metric), self.y, self.w),
+            places,
+            # With y = w r the moments hold every product of the three columns.
+            (lambda: self._block(moments)) if self.weighted and not beside else None,
+            beside,
+            in_groups=self.workspace.by_unit,
+        )
+        return Columns(
+            totals, positions, lambda rows: moments if rows is ALL else self._moments(view, rows)[0]
         )
 
-    def _at(self, k: int, y: Floats, w: Floats) -> list[Floats]:
-        """Return contributions and weights at a position; controls need the weights of all positions."""
-        return [y[:, k], *(w.T if self.detail > 1 else [w[:, k]])]
+    def _summed(self, view: View) -> tuple[Moments, list[Floats]]:
+        """Return moments and the row total of a batch; of one weight for all positions, perhaps that weight."""
+        if self.one_pass:
+            return view.standard(self.kinds)[str(self.fused)]
+        key = ("moments", *self.rows_key)
+        moments, total = view.once(key, lambda: self._moments(view, ALL))
+        return moments, [total]
 
-    def combination(self, state: Moments) -> Floats:
-        """Return how the estimate combines the row's total or, with the Gram matrix, its total, y and w (1+2K,).
+    def _moments(self, view: View, rows: Rows) -> tuple[Moments, Floats]:
+        """Return the moments of some rows, and their totals, which are not multiplied by the rows' weights."""
+        (y, w), batch = self.rows(view), view.batch
+        y, w, r = (values[rows] for values in (y, w, view.reward))
+        alpha = batch.position_weights
+        if batch.weight is None:
+            return moments_of(y, w, r, alpha)
+        v = batch.weight[rows]
+        weighted = [values * v[:, None] for values in (y, w, r)]
+        moments, _ = moments_of(weighted[0], weighted[1], weighted[2], alpha, weight=v)
+        return moments, y @ alpha
 
-        Where all positions have one weight: the total and that weight (2,).
-        """
-        if state.gram is None:
-            return np.ones(1)
-        alpha = state.alpha
-        _, on_y, on_w = (alpha @ part for part in aggregated(self.aggregate, state))
-        detail = min(self.detail, 1)
-        total = 1.0 - detail
-        if not self.one_weight:
-            return np.concatenate([[total], on_y * detail, on_w])
-        # One weight has one slope in all y_k, up to alpha_k: that of the total.
-        return np.array([total + detail * (on_y @ alpha) / (alpha @ alpha), on_w.sum()])
+    def _block(self, moments: Moments) -> PositionSums:
+        """Return the sums of r, y and w at each position: those of w r are those of y."""
+        y, w, r, yy, ww, rr, yw, yr = moments.positions
+        gram = np.array([[rr, yr, y], [yr, yy, yw], [y, yw, ww]])
+        keys = (logged(self.workspace.metric), self.y, self.w)
+        return PositionSums(keys, np.stack([r, y, w], axis=1), gram.transpose(2, 0, 1))
 
-    def placed(self, state: Moments) -> Floats:
-        """Return how the value of each position combines its contributions and weights (K, 2 or 1+K)."""
-        _, on_y, on_w = aggregated(self.aggregate, state)
-        weights = on_w if self.detail > 1 else on_w.diagonal()[:, None]
-        return np.column_stack([on_y.diagonal(), weights])
-
-    def quantity(self, state: Moments) -> Quantity:
-        """Return the estimate over the columns of the state's sums."""
-        value, on_y, on_w = (state.alpha @ part for part in aggregated(self.aggregate, state))
-        gradient = np.array([1.0, 0.0]) if state.lean else np.concatenate([on_y, on_w, [0.0]])
-        return self.widened(Quantity(state.sums, float(value), gradient))
-
-    def finish(self, state: Moments) -> Estimate:
-        """Return value, standard error, positions, lift and flags."""
-        if not (np.isfinite(state.positions).all() and np.isfinite(state.rows).all()):
-            worst = int(np.argmax(np.nan_to_num(state.peaks[:-1], nan=np.inf)))
-            raise EstimatorError(
-                f"'{self.name}' overflows: the largest weight at position {worst + 1} is "
-                f"{state.peaks[worst]:.3g}, whose square or product is no number any more. Look for "
-                "logging propensities near zero, or use an estimator with smaller products, such as "
-                "iips or order-2"
-            )
-        (values, on_y, on_w), new = aggregated(self.aggregate, state), self.quantity(state)
-        logged = np.eye(len(new.gradient))[-1]
-        contrast = Contrast.between(new, Quantity(new.sample, state.row_mean("base"), logged))
-        flags, details = self.notes(state)
-        found = self.workspace.estimate(
+    @np.errstate(over="ignore", invalid="ignore")
+    def solve(self, sums: ColumnSums, more: Moments, whole: Solution | None = None) -> Solution:
+        """Return the value of the page, and of each position where all rows are summed."""
+        moments, metric = self._checked(more), logged(self.workspace.metric)
+        block = sums.block(self.y)
+        if block is not None and block.by_unit is not None:
+            errors = [sums.position(self.w, k, block).stderr for k in range(moments.K)]
+            moments = replace(moments, units=sums.rows.units, by_unit=np.array(errors))
+        elif sums.rows.units != moments.n:
+            moments = replace(moments, units=sums.rows.units)
+        aggregate = _AGGREGATES[self.aggregate](self, sums)
+        places = range(moments.K) if block is not None and whole is None else ()
+        flags, details = self.notes(moments)
+        return Solution(
+            self.widened(aggregate.page()),
+            sums.mean(metric),
+            tuple(aggregate.place(k) for k in places),
+            tuple(sums.position(metric, k, block) for k in places),
+            effective_rows(moments),
             self.name,
-            contrast,
-            PositionValue.each(
-                values, state.variances(np.column_stack([on_y, on_w, np.zeros(state.K)]))
-            ),
-            _lift_by_position(state, values, on_y, on_w),
-            ess=effective_rows(state),
-            n=state.n,
-            flags=(*self.flags, *flags, *weight_flags(state)),
-            details={**self.details, **details},
-            moments=state,
+            self.traits,
+            self._without_weight(moments),
+            (*self.flags, *flags, *weight_flags(moments)),
+            {**self.details, **details},
+            moments,
         )
-        # A mean of zeros with standard error zero would look like certainty.
-        dark = np.flatnonzero((state.mean("ww") == 0) & (state.alpha != 0)) + 1
+
+    def _checked(self, moments: Moments) -> Moments:
+        if np.isfinite(moments.positions).all() and np.isfinite(moments.rows).all():
+            return moments
+        worst = int(np.argmax(np.nan_to_num(moments.peaks[:-1], nan=np.inf)))
+        raise EstimatorError(
+            f"'{self.name}' overflows: the largest weight at position {worst + 1} is "
+            f"{moments.peaks[worst]:.3g}, whose square or product is no number any more. Look for "
+            "logging propensities near zero, or use an estimator with smaller products, such as "
+            "iips or order-2"
+        )
+
+    def _without_weight(self, moments: Moments) -> str:
+        """Return why there is no evidence: a mean of zeros with standard error zero would look like certainty."""
+        dark = np.flatnonzero((moments.mean("ww") == 0) & (moments.alpha != 0)) + 1
         if not (self.needs_weight and len(dark)):
-            return found
-        where = "" if len(dark) == state.K else f" at position {', '.join(map(str, dark))}"
-        return found.without_evidence(
+            return ""
+        where = "" if len(dark) == moments.K else f" at position {', '.join(map(str, dark))}"
+        return (
             f"the target gives every logged ranking probability 0{where}: what it would show was "
             "never logged"
         )
 
 
-def _columns(totals: Floats, y: Floats, w: Floats) -> list[Floats]:
-    """Return the total with y and w by position: a ratio of means varies with them; a mean needs the total alone."""
-    return [totals, *y.T, *w.T]
+class Mean:
+    """V_k = mean y_k."""
+
+    def __init__(self, fit: ContributionFit, sums: ColumnSums) -> None:
+        self.fit, self.sums = fit, sums
+
+    def page(self) -> Quantity:
+        """Return the value of the page."""
+        return self.sums.mean(self.fit.total)
+
+    def place(self, k: int) -> Quantity:
+        """Return the value of position k."""
+        return self.sums.position(self.fit.y, k, self.sums.block(self.fit.y))
 
 
-def weighted_plan(
-    name: str, workspace: Workspace, weigh: Weigh, key: Hashable, **options: Any
-) -> ContributionPlan:
-    """Return the plan of y = w r, with weights from a function of the view."""
+class Ratio(Mean):
+    """V_k = mean y_k / mean w_k; zero where no weight is left, and the estimate says that there is no evidence."""
+
+    def page(self) -> Quantity:
+        """Return the value of the page."""
+        fit, sums = self.fit, self.sums
+        if fit.single:
+            return _over(super().page(), sums.mean(fit.page_w[0]))
+        each = zip(fit.workspace.first.position_weights, fit.page_y, fit.page_w, strict=True)
+        return _total(_over(sums.mean(y), sums.mean(w)) * float(a) for a, y, w in each)
+
+    def place(self, k: int) -> Quantity:
+        """Return the value of position k."""
+        block = self.sums.block(self.fit.y)
+        return _over(super().place(k), self.sums.position(self.fit.w, k, block))
+
+
+class Control(Mean):
+    """V_k = mean y_k - beta_k' (mean w - 1)."""
+
+    def __init__(self, fit: ContributionFit, sums: ColumnSums) -> None:
+        super().__init__(fit, sums)
+        rows, numbers = sums.rows, sums.numbers([fit.total, *fit.page_w])
+        mean = rows.total[numbers] / rows.n
+        second = rows.products[np.ix_(numbers, numbers)] / rows.n
+        self.covariance = spread(second, np.outer(mean, mean), rows.n)
+        self.mean, self.controls = mean[1:], numbers[1:]
+        # Weights may be equal or constant.
+        self.inverse = np.linalg.pinv(self.covariance[1:, 1:], rcond=_COLLINEAR, hermitian=True)
+
+    def page(self) -> Quantity:
+        """Return the value of the page."""
+        return self._less(super().page(), self.covariance[0, 1:] @ self.inverse, self.controls)
+
+    def place(self, k: int) -> Quantity:
+        """Return the value of position k."""
+        fit, rows, block = self.fit, self.sums.rows, self.sums.block(self.fit.y)
+        assert block is not None and block.cross is not None
+        numbers, y = [block.beside.index(key) for key in fit.page_w], block.keys.index(fit.y)
+        second = block.cross[k, y, numbers] / rows.n
+        covariance = spread(second, block.total[k, y] / rows.n * self.mean, rows.n)
+        places = [len(block.keys) + number for number in numbers]
+        return self._less(super().place(k), covariance @ self.inverse, places)
+
+    def _less(self, value: Quantity, beta: Floats, places: list[int]) -> Quantity:
+        """Return a value less what the controls explain; `places` are those of the controls in its gradient."""
+        gradient = value.gradient.copy()
+        gradient[places] -= beta
+        return replace(
+            value, value=float(value.value - beta @ (self.mean - 1.0)), gradient=gradient
+        )
+
+
+_AGGREGATES = {"mean": Mean, "ratio": Ratio, "control": Control}
+
+
+def _over(value: Quantity, weight: Quantity) -> Quantity:
+    return value / weight if weight.value else value.zero_like()
+
+
+def _total(quantities: Iterable[Quantity]) -> Quantity:
+    first, *others = quantities
+    for quantity in others:
+        first = first + quantity
+    return first
+
+
+def weighted_fit(
+    name: str, workspace: Workspace, weigh: Weigh, key: Key, traits: Traits, **options: object
+) -> ContributionFit:
+    """Return the estimator y = w r, with weights from a function of the view.
+
+    Parameters
+    ----------
+    name
+        The name of the estimator.
+    workspace
+        The log and the target.
+    weigh
+        Returns the weights (n, K) of a batch as one target sees it.
+    key
+        Equal for equal weights.
+    traits
+        What the weights assume of users.
+    **options
+        Further fields of `ContributionFit`.
+    """
 
     def contributions(view: View) -> tuple[Floats, Floats]:
-        w = weigh(view)
+        w: Floats = view.once(("weights", key), lambda: weigh(view))
         return w * view.reward, w
 
-    return ContributionPlan(name, workspace, contributions, key, **options)
-
-
-def _lift_by_position(
-    state: Moments, values: Floats, on_y: Floats, on_w: Floats
-) -> tuple[PositionValue, ...]:
-    """Return V_k - mean r_k with the variance of its influence function: row k of the gradients, less r_k."""
-    mean_r, K = state.mean("r"), state.K
-    if state.buckets is not None and state.earned is not None:
-        own = state.buckets[:, : 2 * K] @ np.hstack([on_y, on_w]).T - state.earned
-        variances = clustered_covariance(own, state.buckets[:, -1]).diagonal()
-        return PositionValue.each(values - mean_r, variances)
-    # Contributions and rewards share their noise. Each V_k has one contribution, its own.
-    slope = on_y.diagonal()
-    cross = slope * spread(state.mean("yr"), state.mean("y") * mean_r, state.n)
-    if on_w.any():
-        # Where products were not summed, contributions are w r, and a ratio needs those alone.
-        of_w = (
-            np.diag(state.mean("y"))
-            if state.earned_weights is None
-            else state.earned_weights / state.n
-        )
-        cross += (on_w * spread(of_w, np.outer(mean_r, state.mean("w")), state.n)).sum(axis=1)
-    alone = state.variances(np.column_stack([on_y, on_w, np.zeros(K)])) * state.n
-    variances = alone - 2 * cross + spread(state.mean("rr"), mean_r**2, state.n)
-    return PositionValue.each(values - mean_r, variances / state.n)
+    return ContributionFit(
+        name,
+        workspace,
+        contributions,
+        key,
+        traits,
+        weighted=True,
+        **options,  # type: ignore[arg-type]
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from counterrank.arrays import Floats
 from counterrank.errors import EstimatorError
-from counterrank.estimators.base import Estimator, Plan, View, Workspace
-from counterrank.estimators.contribution import ContributionPlan
+from counterrank.estimators.base import Estimator, Fitted, View, Workspace
+from counterrank.estimators.contribution import ContributionFit
 from counterrank.estimators.crossfit import fit_drawn, predicted, trained, training_pages
 from counterrank.estimators.masked import Weights, weights_for
 from counterrank.estimators.names import weights_word
-from counterrank.estimators.weights.moments import Moments
+from counterrank.estimators.solution import RIPS_TRAITS, Traits, traits_of_weights
 from counterrank.messages import Message
 from counterrank.models import (
     LinearModel,
@@ -88,7 +88,12 @@ class DM(Estimator):
     model: Any = "best"
     name: str = "dm"
 
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
+    @property
+    def traits(self) -> Traits:
+        """A model alone."""
+        return Traits(self.name, uses_weights=False)
+
+    def fit(self, workspace: Workspace) -> Fitted:
         """Fit the model and return its means."""
         need_mean(workspace, self.name)
         text = (
@@ -96,22 +101,25 @@ class DM(Estimator):
             "short"
         )
         model = reward_model(workspace, self.model)
-        return model_plan(self.name, workspace, model, flags=(Message("model-only", text),))
+        return model_fit(
+            self.name, workspace, self.traits, model, flags=(Message("model-only", text),)
+        )
 
 
 #: Expected rewards q of the logged rankings of a view, and their means under the target (n, K).
 Expected = Callable[[View], tuple[Floats, Floats]]
 
 
-def model_plan(
+def model_fit(
     name: str,
     workspace: Workspace,
+    traits: Traits,
     model: RewardModel | Expected,
     weights: Weights | None = None,
     details: Json | None = None,
     **options: Any,
-) -> ContributionPlan:
-    """Return the plan of y = E_pi q + w (r - q), or of E_pi q alone where there are no weights.
+) -> ContributionFit:
+    """Return the fit of y = E_pi q + w (r - q), or of E_pi q alone where there are no weights.
 
     A model that is a function of the view comes with its `details`.
     """
@@ -127,7 +135,12 @@ def model_plan(
 
     key = (name, id(model), None if weights is None else weights.key)
     fitted = {"regression": details}
-    return ContributionPlan(name, workspace, contributions, key, details=fitted, **options)
+    return ContributionFit(name, workspace, contributions, key, traits, details=fitted, **options)
+
+
+def around_model(traits: Traits) -> Traits:
+    """Return the traits of weights that correct a fitted model."""
+    return replace(traits, weighs_alone=False, takes_row_weights=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +170,18 @@ class DR(Estimator):
         """The name with the weights in it."""
         return f"dr-{weights_word(self.weights)}"
 
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
+    @property
+    def traits(self) -> Traits:
+        """What the weights assume; a model never assumes more."""
+        return around_model(traits_of_weights(self.weights))
+
+    def fit(self, workspace: Workspace) -> Fitted:
         """Fit the model and return corrected means."""
         need_mean(workspace, self.name)
         weights = weights_for(workspace, self.weights)
-        return model_plan(self.name, workspace, reward_model(workspace, self.model), weights)
+        return model_fit(
+            self.name, workspace, self.traits, reward_model(workspace, self.model), weights
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +195,12 @@ class CascadeDR(Estimator):
 
     name: str = "cascade-dr"
 
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
+    @property
+    def traits(self) -> Traits:
+        """That of the cascade."""
+        return around_model(RIPS_TRAITS)
+
+    def fit(self, workspace: Workspace) -> Fitted:
         """Fit a model that depends on the items above only.
 
         It has a closed form where positions are independent; else it is a click model without competition.
@@ -195,7 +220,7 @@ class CascadeDR(Estimator):
             def above(view: View) -> tuple[Floats, Floats]:
                 return linear.cascade(view.batch, view.target)
 
-            return model_plan(self.name, workspace, above, weights, linear.details)
+            return model_fit(self.name, workspace, self.traits, above, weights, linear.details)
         drawn = workspace.once(
             "click models above",
             lambda: fit_drawn(workspace, *training_pages(workspace), competition=False),
@@ -205,4 +230,4 @@ class CascadeDR(Estimator):
             found = drawn.predict(view)
             return found.q, found.mean
 
-        return model_plan(self.name, workspace, average, weights, drawn.details)
+        return model_fit(self.name, workspace, self.traits, average, weights, drawn.details)

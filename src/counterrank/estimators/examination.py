@@ -14,9 +14,9 @@ from counterrank.arrays import Floats, Ints
 from counterrank.data.log import Propensity, RankingLog
 from counterrank.data.source import Source
 from counterrank.errors import ConfigError, EstimatorError
-from counterrank.estimators.base import Estimator, Plan, View, Workspace
-from counterrank.estimators.contribution import ContributionPlan
-from counterrank.estimators.weights.moments import Moments
+from counterrank.estimators.base import Estimator, Fitted, View, Workspace
+from counterrank.estimators.contribution import ContributionFit
+from counterrank.estimators.solution import Traits
 from counterrank.estimators.weights.ratios import refuse_impossible
 from counterrank.messages import Message, say
 from counterrank.models import (
@@ -31,7 +31,7 @@ from counterrank.models import (
 )
 from counterrank.policies import Policy, Scored, position_matrix
 from counterrank.records import Json
-from counterrank.statistics import Quantity, jackknife
+from counterrank.statistics import Quantity, fold_deviations
 
 FOLDS = 5
 #: Rows that the models are fitted to, and rows on which the fits of folds are compared. More hardly
@@ -226,8 +226,10 @@ def drawn(workspace: Workspace, batch: RankingLog) -> Ints:
     return policy_draws(batch, target, size, (workspace.seed, Stream.EXAMINATION_RANKINGS))
 
 
-def user_model_plan(name: str, workspace: Workspace, fitted: Examined) -> ContributionPlan:
-    """Return the plan of a model of users: "pbm" or "click-model".
+def user_model_fit(
+    name: str, workspace: Workspace, fitted: Examined, traits: Traits
+) -> ContributionFit:
+    """Return the fit of a model of users: "pbm" or "click-model".
 
     The standard error contains the differences between the fits of folds (delete-a-fold jackknife). The
     interval allows for the disagreement of the two models of users, because neither can be checked
@@ -253,12 +255,12 @@ def user_model_plan(name: str, workspace: Workspace, fitted: Examined) -> Contri
     # The largest difference, not half the range: all other models may lie on one side of this one.
     allowance = float(np.abs(rivals - values(expect, own).mean()).max())
 
-    def widened(found: Quantity) -> Quantity:
+    def widened(value: Quantity) -> Quantity:
         # What the logger earned needs no model, so the error of the fit enters the lift in full.
-        return replace(found, extra=float(jackknife(by_fold)), allowance=allowance)
+        return replace(value, refits=fold_deviations(by_fold), allowance=allowance)
 
-    return ContributionPlan(
-        name, workspace, contributions, (name, id(fitted)), flags=(Message(name, _DIRECTIONAL),),
+    return ContributionFit(
+        name, workspace, contributions, (name, id(fitted)), traits, flags=(Message(name, _DIRECTIONAL),),
         details=fitted.details, widened=widened,
     )  # fmt: skip
 
@@ -347,7 +349,12 @@ class PositionBased(Estimator):
     position_curve: Any = "estimate"
     name: str = "pbm"
 
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
+    @property
+    def traits(self) -> Traits:
+        """A model of users alone."""
+        return Traits(self.name, uses_weights=False, user_model=True)
+
+    def fit(self, workspace: Workspace) -> Fitted:
         """Fit curve and relevance."""
         if workspace.first.page_reward:
             raise EstimatorError(
@@ -369,7 +376,7 @@ class PositionBased(Estimator):
             ("examination", None if given is None else given.tobytes()),
             lambda: fit_examination(workspace.source, given, seed=workspace.seed),
         )
-        return user_model_plan(self.name, workspace, fitted)
+        return user_model_fit(self.name, workspace, fitted, self.traits)
 
 
 @dataclass(frozen=True, eq=False)

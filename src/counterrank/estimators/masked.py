@@ -12,16 +12,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from counterrank.arrays import Bools, Floats
 from counterrank.errors import BehaviorError, ConfigError, EstimatorError, LogError, PropensityError
-from counterrank.estimators.base import Estimator, Plan, View, Workspace
+from counterrank.estimators.base import Estimator, Fitted, View, Workspace
 from counterrank.estimators.behavior import (
     BehaviorTree,
     as_mask,
     fit_source,
     mask,
 )
-from counterrank.estimators.contribution import ContributionPlan, Weigh, weighted_plan
+from counterrank.estimators.contribution import ContributionFit, Weigh, weighted_fit
 from counterrank.estimators.names import AGGREGATE_FORMS
-from counterrank.estimators.weights.moments import Moments
+from counterrank.estimators.solution import (
+    AIPS_TRAITS,
+    Traits,
+    traits_of_weights,
+    with_aggregate,
+)
 from counterrank.estimators.weights.ratios import Ratios, capability_of, ratios_of
 from counterrank.messages import Message
 from counterrank.policies import superset_mask
@@ -35,6 +40,10 @@ _STANDARD: dict[str, tuple[str, Callable[[Ratios], Floats]]] = {
     "prefix": ("C", Ratios.prefix),
     "position": ("I", Ratios.position),
 }
+
+
+#: What estimators by these masks are called.
+_WORDS = {"S": "ips", "C": "rips", "I": "iips"}
 
 
 class Weights(NamedTuple):
@@ -51,17 +60,19 @@ class Weights(NamedTuple):
     tree: BehaviorTree | None = None
 
 
-def plan_of(name: str, workspace: Workspace, weights: Weights, aggregate: str) -> ContributionPlan:
-    """Return the plan of weights; those of a tree have an interval that allows for its choice."""
-    plan = weighted_plan(
-        name, workspace, weights.weigh, weights.key, aggregate=aggregate, flags=weights.flags,
-        fused=weights.fused,
+def fit_of(
+    name: str, workspace: Workspace, weights: Weights, aggregate: str, traits: Traits
+) -> ContributionFit:
+    """Return the fit of weights; those of a tree have an interval that allows for its choice."""
+    fit = weighted_fit(
+        name, workspace, weights.weigh, weights.key, traits, aggregate=aggregate,
+        flags=weights.flags, fused=weights.fused,
     )  # fmt: skip
-    return plan if weights.tree is None else chosen_tree(plan, weights.tree, 0.0)
+    return fit if weights.tree is None else chosen_tree(fit, weights.tree, 0.0)
 
 
-def chosen_tree(plan: ContributionPlan, tree: BehaviorTree, share: float) -> ContributionPlan:
-    """Return the plan with an interval that allows for the choice of the tree; `share` is that of pairs.
+def chosen_tree(fit: ContributionFit, tree: BehaviorTree, share: float) -> ContributionFit:
+    """Return the fit with an interval that allows for the choice of the tree; `share` is that of pairs.
 
     The tree was chosen on the rows that are averaged, and the choice favours models without extreme
     rows in this log. Their spread here is therefore too small. With V_2 the value from pairs,
@@ -70,14 +81,16 @@ def chosen_tree(plan: ContributionPlan, tree: BehaviorTree, share: float) -> Con
     """
     doubt = tree.fitted.doubt
 
-    def widened(found: Quantity) -> Quantity:
+    def widened(value: Quantity) -> Quantity:
         if doubt is None:
-            return found
-        # The larger of both standard errors, because that of pairs may be too small.
-        return replace(found.at_least(doubt.stderr), allowance=doubt.allowance(share))
+            return value
+        # The larger of both standard errors, because that of pairs may be too small. What it is larger by
+        # is an error of the choice, which the rows that were chosen on do not show.
+        choice = max(doubt.stderr**2 - value.stderr**2, 0.0)
+        return replace(value, model_variance=choice, allowance=doubt.allowance(share))
 
-    plan.behavior_model, plan.widened, plan.flags = tree, widened, tree.fitted.notes
-    return plan
+    fit.behavior_model, fit.widened, fit.flags = tree, widened, tree.fitted.notes
+    return fit
 
 
 @dataclass(frozen=True)
@@ -98,11 +111,17 @@ class MaskEstimator(Estimator):
         """Return the behaviour mask (K, K)."""
         return mask(self.shape, length)
 
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
+    @property
+    def traits(self) -> Traits:
+        """What the mask assumes."""
+        word = _WORDS.get(self.shape, self.name)
+        return with_aggregate(traits_of_weights(word), self.aggregate)
+
+    def fit(self, workspace: Workspace) -> Fitted:
         """Return weights of the mask, or of its superset where the log demands it."""
         wanted = self.mask(workspace.first.K)
         weights = weights_of_mask(workspace, wanted, self.on_missing)
-        return plan_of(self.name, workspace, weights, self.aggregate)
+        return fit_of(self.name, workspace, weights, self.aggregate, self.traits)
 
 
 def weights_of_mask(workspace: Workspace, wanted: Bools, on_missing: str = "error") -> Weights:
@@ -294,10 +313,15 @@ class AIPS(Estimator):
     aggregate: str = "mean"
     name: str = "aips"
 
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
+    @property
+    def traits(self) -> Traits:
+        """What the learnt or given behaviour assumes is its own."""
+        return with_aggregate(AIPS_TRAITS, self.aggregate)
+
+    def fit(self, workspace: Workspace) -> Fitted:
         """Return weights by the rows' own models."""
         weights = behavior_weights(workspace, self.behavior)
-        return plan_of(self.name, workspace, weights, self.aggregate)
+        return fit_of(self.name, workspace, weights, self.aggregate, self.traits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +334,12 @@ class AIPSPairs(AIPS):
 
     name: str = "aips-pairs"
 
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
+    @property
+    def traits(self) -> Traits:
+        """What the blend assumes is its own."""
+        return Traits(self.name)
+
+    def fit(self, workspace: Workspace) -> Fitted:
         """Return the blend, where the tree has one."""
         weights = behavior_weights(workspace, self.behavior)
         if weights.tree is None:
@@ -320,14 +349,14 @@ class AIPSPairs(AIPS):
             )
         blend = weights.tree.fitted.blend
         if blend is None:
-            return plan_of(self.name, workspace, weights, self.aggregate)
+            return fit_of(self.name, workspace, weights, self.aggregate, self.traits)
 
         def contributions(view: View) -> tuple[Floats, Floats]:
             return blend.contributions(view.ratios, weights.weigh(view), view.reward)
 
         key = (weights.key, self.name)
-        plan = ContributionPlan(self.name, workspace, contributions, key, self.aggregate)
-        return chosen_tree(plan, weights.tree, blend.share)
+        fit = ContributionFit(self.name, workspace, contributions, key, self.traits, self.aggregate)
+        return chosen_tree(fit, weights.tree, blend.share)
 
 
 def weights_for(workspace: Workspace, weights: Any) -> Weights:
@@ -349,6 +378,8 @@ def ordered_weights(workspace: Workspace, order: int, behavior: Any) -> Weights:
             f"interaction order {order} needs independent positions ('factored' propensities); "
             f"these are '{kind}', for which the truncated product is biased; use ips, rips or auto"
         )
+    if workspace.first.page_reward:
+        workspace.ratios.need("position")
     mask, used = as_mask(behavior, length), min(order, length)
     usual = order in _FUSED_ORDERS and order < length and mask.all()
     return Weights(
@@ -382,10 +413,15 @@ class OrderIPS(Estimator):
         """The name with the aggregate and the order in it."""
         return f"{AGGREGATE_FORMS[self.aggregate]}order-{self.order}"
 
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
+    @property
+    def traits(self) -> Traits:
+        """Interactions of at most so many items."""
+        return with_aggregate(traits_of_weights(self.order), self.aggregate)
+
+    def fit(self, workspace: Workspace) -> Fitted:
         """Return order-m weights inside the mask."""
         weights = ordered_weights(workspace, self.order, self.behavior)
-        return plan_of(self.name, workspace, weights, self.aggregate)
+        return fit_of(self.name, workspace, weights, self.aggregate, self.traits)
 
 
 @dataclass(frozen=True)
@@ -405,7 +441,7 @@ class PseudoInverse(Estimator):
 
     name: str = "pi"
 
-    def plan(self, workspace: Workspace) -> Plan[Moments]:
+    def fit(self, workspace: Workspace) -> Fitted:
         """Return the summed weights."""
         kind = workspace.ratios.kind
         if kind != "factored":
@@ -421,4 +457,4 @@ class PseudoInverse(Estimator):
             weight = 1.0 + (rho - 1.0).sum(axis=1)
             return np.asfortranarray(np.broadcast_to(weight[:, None], rho.shape))
 
-        return weighted_plan(self.name, workspace, weigh, ("pi",))
+        return weighted_fit(self.name, workspace, weigh, ("pi",), self.traits)

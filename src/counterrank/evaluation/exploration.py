@@ -4,16 +4,17 @@ Nothing at all, what it leaves out, and what more rows or more exploration would
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from counterrank.arrays import Bools, Floats
 from counterrank.data.log import LOGGING, Propensity, RankingLog
 from counterrank.errors import CounterrankError, PropensityError
-from counterrank.estimators import parse
+from counterrank.estimators import Estimator, get_estimator
 from counterrank.estimators.weights.diagnostics import ItemShare, Support
 from counterrank.estimators.weights.ratios import conditionals
+from counterrank.evaluation.jobs import ALL
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.result import Detectable, RowsNeeded, SamplePlan
 from counterrank.messages import say, what_is_possible
@@ -22,14 +23,17 @@ from counterrank.statistics import bias_aware_half
 
 
 def refuse_deterministic(
-    first: RankingLog, sample: Callable[[], RankingLog], options: Options
+    first: RankingLog,
+    sample: Callable[[], RankingLog],
+    options: Options,
+    custom: Mapping[str, Estimator],
 ) -> None:
     """Raise when every logged propensity is 1, in the first rows and in a sample, while a target's are not.
 
     Estimators that need no weights may run all the same.
     """
-    names = options.estimators
-    if not _certain(first) or (names and all(parse(name).model_alone for name in names)):
+    asked = [custom.get(name) or get_estimator(name) for name in options.estimators if name != ALL]
+    if not _certain(first) or (asked and not any(each.traits.uses_weights for each in asked)):
         return
     probe = sample()
     if not _certain(probe):

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.checks import (
@@ -19,38 +18,46 @@ from counterrank.checks import (
     answers_of,
     concluded,
 )
-from counterrank.data.columns import Segmentation, segmentation
+from counterrank.data.columns import segmentation
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import SampledOnce, Source
 from counterrank.data.validation import no_weight
-from counterrank.errors import ConfigError, CounterrankError, LogError
-from counterrank.estimators import Estimator
+from counterrank.errors import ConfigError, LogError
+from counterrank.estimators import Estimator, logged
 from counterrank.estimators.behavior import (
     BehaviorTree,
     ForestDescription,
     planned_tree,
 )
 from counterrank.estimators.weights.diagnostics import Support, weight_report
-from counterrank.evaluation.comparing import PairedEstimate, inflated, path_of
+from counterrank.evaluation.comparing import path_of
 from counterrank.evaluation.exploration import (
     plan_for,
     refuse_deterministic,
     support,
 )
+from counterrank.evaluation.fit import Fit, fit_metrics, names_of, probe_of
 from counterrank.evaluation.freshness import Later, later_rows
-from counterrank.evaluation.jobs import Job, named
+from counterrank.evaluation.jobs import named
+from counterrank.evaluation.judge import Judgement, judge
 from counterrank.evaluation.partly_scored import on_scored_rows
-from counterrank.evaluation.passing import JointState, Pass
 from counterrank.evaluation.provenance import Options, manifest
-from counterrank.evaluation.result import LOGGER, Diagnostics, Evaluation, LogSummary, SamplePlan
-from counterrank.evaluation.rewards import PROBE_ROWS, JudgedReward, RewardRun, judge
-from counterrank.evaluation.segments import SegmentContext
+from counterrank.evaluation.result import (
+    LOGGER,
+    Diagnostics,
+    Evaluation,
+    LogSummary,
+    MetricResult,
+    SamplePlan,
+)
 from counterrank.evaluation.several import (
-    MetricSet,
+    MetricTable,
     decided,
     guardrail_results,
     metric_results,
 )
+from counterrank.evaluation.solve import Table, solve
+from counterrank.evaluation.sweep import Sweep, SweepSums
 from counterrank.evaluation.weighing import refuse_weights, write_weights
 from counterrank.io import Where, opened
 from counterrank.metrics import (
@@ -59,7 +66,6 @@ from counterrank.metrics import (
     PageFunction,
 )
 from counterrank.options import LEVEL, SEED, Request
-from counterrank.statistics import mean, means_of
 from counterrank.texts import suggestion
 
 if TYPE_CHECKING:
@@ -214,7 +220,6 @@ def evaluate(  # noqa: PLR0913
             rows: Source, members: tuple[str, ...], coverages: Sequence[Coverage]
         ) -> Evaluation:
             rows = rows if later is None else later_rows(rows, later)
-            rows = SegmentContext.added(rows, segments) if segments else rows
             chosen = replace(options, targets=members)
             return _evaluated(
                 rows, chosen, custom, metrics, tree, weights_out, request.command, coverages
@@ -234,7 +239,7 @@ def _evaluated(
     command: str | None,
     coverages: Sequence[Coverage],
 ) -> Evaluation:
-    """Return the evaluation of every metric: the log is read, weighed, audited and drawn from once."""
+    """Return the evaluation of every metric: estimators are fitted, the log is read once, and the sums are solved."""
     replicas: Sequence[Source] = ()
     if options.estimate_propensity is not None:
         from counterrank.propensity_models import estimated_source
@@ -244,174 +249,159 @@ def _evaluated(
         )
     if metrics.named:
         source = SampledOnce(source)
-    runs = [
-        RewardRun(source, options, measure, index == 0, metrics.named)
-        for index, measure in enumerate(metrics.measures)
-    ]
-    first = runs[0]
     # Before anything is fitted: without any exploration there are no weights, and no pass would
     # help.
-    refuse_deterministic(first.first, lambda: first.probe, options)
-    _prepare(runs, custom, tree)
+    refuse_deterministic(source.first, lambda: probe_of(source, options.seed), options, custom)
+    fits = fit_metrics(source, options, metrics.measures, custom, tree, named=metrics.named)
+    first = fits[0]
     if weights_out is not None:
-        refuse_weights(first.jobs, weights_out)
+        refuse_weights(first.fits, weights_out)
     cuts = [segmentation(first.probe, name) for name in options.segments]
-    total = source.reduce(_pass(runs, cuts), label="estimating")
-    for run, part in zip(runs if metrics.named else (), total.parts, strict=False):
-        run.refuse_constant(mean(part.totals, 0))
-    found = [run.estimates(part) for run, part in zip(runs, total.parts, strict=True)]
-    if replicas:
-        # The same plans on resampled units whose propensities were estimated anew.
-        again = _pass(runs)
-        sums = [one.reduce(again, label="bootstrap") for one in replicas]
-        for index, run in enumerate(runs):
-            others = [run.estimates(one.parts[index]) for one in sums]
-            found[index] = [
-                replace(one, estimate=inflated(one.estimate, [other.estimate for other in rest]))
-                for one, *rest in zip(found[index], *others, strict=True)
-            ]
-    result = _finish(runs, total, found, metrics, command, coverages)
+    by_unit, paired = first.first.summed_by_unit, options.baseline is not None
+    swept = source.reduce(Sweep(fits, cuts, by_unit, paired), label="estimating")
+    again = Sweep(fits, (), by_unit, paired, checked=False)
+    for each in fits:
+        each.refuse_constant(swept.whole.sums.mean(logged(each.metric)))
+    table = solve(
+        fits,
+        swept,
+        baseline=options.baseline,
+        level=options.level,
+        looks=options.looks,
+        # The same fits on resampled units whose propensities were estimated anew.
+        replicas=[replica.reduce(again, label="bootstrap") for replica in replicas],
+    )
+    result = _result(table, swept, metrics, options, command, coverages)
     if weights_out is not None:
-        write_weights(first.source, first.jobs, weights_out)
+        write_weights(first.source, first.fits, weights_out)
     return result
 
 
-def _prepare(
-    runs: Sequence[RewardRun], custom: Mapping[str, Estimator], tree: BehaviorTree | None
-) -> None:
-    """Fit what needs fitting. A short log shows before that a metric does not vary, a long one in the pass."""
-    for run in runs:
-        if run.named and (run.source.n or PROBE_ROWS + 1) <= PROBE_ROWS:
-            some = run.source.sample(PROBE_ROWS, np.random.default_rng(run.options.seed))
-            run.refuse_constant(*means_of([some.reward @ some.position_weights], None))
-    for run in runs:
-        try:
-            run.prepare(custom, tree, runs[0])
-        except CounterrankError as problem:
-            about = f"metric '{run.measure.text}'"
-            raise problem if run.primary else problem.about(about) from None
-
-
-def _pass(runs: Sequence[RewardRun], cuts: Sequence[Segmentation] | None = None) -> Pass:
-    """Return the pass over all rewards; without segments and audit where no cuts are given."""
-    rewards = [run.passing(audited=cuts is not None) for run in runs]
-    paired = runs[0].options.baseline is not None
-    return Pass(rewards, cuts or (), runs[0].first.summed_by_unit, paired)
-
-
-def _finish(
-    runs: Sequence[RewardRun],
-    total: JointState,
-    found: Sequence[Sequence[PairedEstimate]],
+def _result(
+    table: Table,
+    swept: SweepSums,
     metrics: Metrics,
+    options: Options,
     command: str | None,
     coverages: Sequence[Coverage],
 ) -> Evaluation:
     """Return the evaluation: that of the primary, with every metric, guardrails and the decision."""
-    first, options = runs[0], runs[0].options
-    checked = [
-        *first.findings(total.parts[0]),
-        *(finding for one in coverages for finding in one.findings()),
+    first, fingerprint = table.metrics[0], swept.fingerprint
+    assert fingerprint is not None
+    checked_rows = [
+        *first.auditor.finish(swept.checked[0].tallies),
+        *(finding for coverage in coverages for finding in coverage.findings()),
     ]
-    findings = concluded(checked, options.accept)
+    findings = concluded(checked_rows, options.accept)
     supports = {target: support(first.probe, target) for target in options.targets}
-    judged = []
-    for run, part, own in zip(runs, total.parts, found, strict=True):
-        about = findings if run is first else concluded(
-            [*(one for one in checked if one.code not in REWARD_FINDINGS), *run.findings(part)],
-            options.accept,
-        )  # fmt: skip
-        judged.append(judge(run, part, own, about, supports))
-    metric_set = MetricSet.of(metrics, judged, total.totals, options)
-    results = metric_results(metric_set)
-    rails = guardrail_results(metric_set, results)
-    primary = next(one for one in results if one.primary)
-    main, state, log = judged[0], total.parts[0], first.first
-    summary = LogSummary(
-        n=state.totals.n,
-        K=log.K,
-        fingerprint=str(state.fingerprint),
-        rows_fingerprint=state.fingerprint.of_rows,
-        value=primary.value,
-        stderr=primary.stderr,
-        units=state.totals.visitors,
-        sequential=options.sequential,
-        position_weights=tuple(log.position_weights.tolist()),
-        words={"reward": primary.name} if options.rewards else {},
-        events={} if log.events is None else log.events.to_dict(),
-        scores=[joined.to_dict() for joined in log.scores],
-    )
+    judgements = {}
+    for fits, checked in zip(table.metrics, swept.checked, strict=True):
+        about = findings
+        if not fits.primary:
+            of_log = [finding for finding in checked_rows if finding.code not in REWARD_FINDINGS]
+            own = fits.auditor.finish(checked.tallies)
+            about = concluded([*of_log, *own], options.accept)
+        judgements[fits.measure] = judge(fits, table, about, supports, options, fingerprint)
+    metric_table = MetricTable(metrics, table, judgements, options)
+    results = metric_results(metric_table)
+    rails = guardrail_results(metric_table, results)
+    primary = next(result for result in results if result.primary)
+    main = judgements[first.measure]
+    summary = _log_summary(first.first, table, swept, primary, options)
     return Evaluation(
         log=summary,
         estimates=main.shown,
         recommended=primary.recommended,
         comparisons=main.comparisons,
         segments=main.segments,
-        diagnostics=_diagnostics(main, supports),
-        behavior=_behavior(first.jobs),
+        diagnostics=_diagnostics(main, swept, supports),
+        behavior=_behavior(first.fits),
         verdict=primary.verdict,
-        planning=_plans(main, summary),
+        planning=_plans(main, summary, options),
         sensitivity=main.ranges,
         audit=Audit() if options.audit is False else Audit(findings),
         skipped=first.skipped,
         provenance=manifest(
             options,
             fingerprint=summary.fingerprint,
-            estimators=list(dict.fromkeys(job.name for job in first.jobs if not job.silent)),
+            estimators=names_of(first.fits),
             command=command,
         ),
         metrics=results,
         guardrails=rails,
-        decision=decided(primary, rails, metric_set),
+        decision=decided(primary, rails, metric_table),
         baseline=options.baseline or LOGGER,
     )
 
 
-def _plans(judged: JudgedReward, log: LogSummary) -> dict[str, SamplePlan]:
-    """Return detectable lifts, rows needed and A/B traffic of each target but the baseline."""
-    options = judged.run.options
-    base = options.baseline
-    # A lift over a policy has that one's bias as well.
-    more = 0.0 if base is None else judged.recommended[base].estimate.allowance
-    planned = [one.estimate for target, one in judged.recommended.items() if target != base]
-    return {
-        one.target: plan_for(
-            one.n, one.lift.stderr, logged=log.value, logged_stderr=log.stderr, level=options.level,
-            practical=options.practical, allowance=one.allowance + more,
-        )
-        for one in planned
-    }  # fmt: skip
-
-
-def _diagnostics(judged: JudgedReward, supports: Mapping[str, Support | None]) -> Diagnostics:
-    run = judged.run
-    paths = {target: path_of(target, judged.shown) for target in run.options.targets}
-    tops = dict(zip(run.groups, judged.state.tops, strict=True))
-    reports = {
-        f"{one.job.target}/{one.job.name}": weight_report(
-            moments, support=supports[one.job.target], top=tops[one.job.plan.key]
-        )
-        for one in judged.found
-        if (moments := one.estimate.moments) is not None and not one.job.silent
-    }
-    return Diagnostics(
-        weights=reports,
-        order_path=paths,
-        support={target: one for target, one in supports.items() if one is not None},
+def _log_summary(
+    log: RankingLog, table: Table, swept: SweepSums, primary: MetricResult, options: Options
+) -> LogSummary:
+    """Return the log that was evaluated, and what its own policy earned of the primary."""
+    assert swept.fingerprint is not None
+    return LogSummary(
+        n=table.sums.rows.n,
+        K=log.K,
+        fingerprint=str(swept.fingerprint),
+        rows_fingerprint=swept.fingerprint.of_rows,
+        value=primary.value,
+        stderr=primary.stderr,
+        units=table.sums.rows.visitors,
+        sequential=options.sequential,
+        position_weights=tuple(log.position_weights.tolist()),
+        words={"reward": primary.name} if options.rewards else {},
+        events={} if log.events is None else log.events.to_dict(),
+        scores=[joined.to_dict() for joined in log.scores],
     )
 
 
-def _behavior(jobs: Sequence[Job]) -> ForestDescription | None:
+def _plans(judgement: Judgement, log: LogSummary, options: Options) -> dict[str, SamplePlan]:
+    """Return detectable lifts, rows needed and A/B traffic of each target but the baseline."""
+    base, estimates = options.baseline, judgement.recommended
+    # A lift over a policy has that one's bias as well.
+    more = 0.0 if base is None else estimates[base].allowance
+    return {
+        target: plan_for(
+            one.n, one.lift.stderr, logged=log.value, logged_stderr=log.stderr, level=options.level,
+            practical=options.practical, allowance=one.allowance + more,
+        )
+        for target, one in estimates.items()
+        if target != base
+    }  # fmt: skip
+
+
+def _diagnostics(
+    judgement: Judgement, swept: SweepSums, supports: Mapping[str, Support | None]
+) -> Diagnostics:
+    """Return the weights behind each estimate, the path of interaction orders, and the logger's support."""
+    shown = {
+        fit: estimate for fit, estimate in judgement.estimates.items() if not fit.diagnostic_only
+    }
+    reports = {
+        f"{fit.target}/{fit.name}": weight_report(
+            moments, support=supports[fit.target], top=swept.tops.get(fit.fitted.mean_of)
+        )
+        for fit, estimate in shown.items()
+        if (moments := estimate.moments) is not None
+    }
+    return Diagnostics(
+        weights=reports,
+        order_path={target: path_of(target, shown) for target in judgement.recommended},
+        support={target: each for target, each in supports.items() if each is not None},
+    )
+
+
+def _behavior(fits: Sequence[Fit]) -> ForestDescription | None:
     """Return the first target's fitted trees in words; those of other targets are under `others`."""
-    found: dict[str, ForestDescription] = {}
-    for job in jobs:
-        model = job.plan.behavior_model
-        if job.target not in found and model is not None:
-            found[job.target] = replace(model.describe(), target=job.target)
-    if not found:
+    described: dict[str, ForestDescription] = {}
+    for fit in fits:
+        model = fit.fitted.behavior_model
+        if fit.target not in described and model is not None:
+            described[fit.target] = replace(model.describe(), target=fit.target)
+    if not described:
         return None
-    first, *rest = found.values()
-    return replace(first, others={one.target: one for one in rest})
+    first, *others = described.values()
+    return replace(first, others={each.target: each for each in others})
 
 
 def metrics_of(

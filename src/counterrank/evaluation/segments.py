@@ -1,58 +1,15 @@
-"""Groups of rows: how a log is cut, and what each target would earn in every group."""
+"""Groups of rows: what each target would earn in every one of them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
-from counterrank.data.columns import Segmentation, segmentation
-from counterrank.data.log import RankingLog
-from counterrank.data.source import Source, mapped
 from counterrank.estimators import Estimate
 from counterrank.estimators.weights.thresholds import THRESHOLDS
-from counterrank.evaluation.passing import Group
 from counterrank.evaluation.result import Level, Segment, SegmentLift
+from counterrank.evaluation.sweep import Group
 from counterrank.findings import FAILED, PASSED
-from counterrank.statistics import benjamini_hochberg
-
-#: Labels of a segment that the models tell apart; a column with more is an id.
-MODELLED_LABELS = 20
-
-
-@dataclass(frozen=True)
-class SegmentContext:
-    """Adds segments to the context, so that the models may find another lift in each."""
-
-    cuts: tuple[Segmentation, ...]
-    labels: tuple[tuple[str, ...], ...]
-
-    @classmethod
-    def added(cls, source: Source, names: Sequence[str]) -> Source:
-        """Return the source with segments that are no context yet, by the labels of the first rows."""
-        first, found = source.first, []
-        for name in names:
-            if name not in first.columns or f"x_{name}" in first.context_names:
-                continue
-            cut = segmentation(first, name)
-            labels = tuple(sorted(label for label, _ in cut.groups(first)))
-            if 1 < len(labels) <= MODELLED_LABELS:
-                found.append((cut, labels))
-        return mapped(source, cls(*map(tuple, zip(*found, strict=True)))) if found else source
-
-    def __call__(self, batch: RankingLog) -> RankingLog:
-        """Return the batch with a category for each segment; a label that is not known is missing."""
-        codes = np.full((batch.n, len(self.cuts)), np.nan)
-        for column, (cut, labels) in enumerate(zip(self.cuts, self.labels, strict=True)):
-            for label, rows in cut.groups(batch):
-                if label in labels:
-                    codes[rows, column] = labels.index(label)
-        names = [f"x_{cut.column}" for cut in self.cuts]
-        context = codes if batch.context is None else np.hstack([batch.context, codes])
-        return batch.changed(
-            context=context,
-            context_names=(*batch.context_names, *names),
-            categories={**batch.categories, **dict(zip(names, self.labels, strict=True))},
-        )
+from counterrank.statistics import benjamini_hochberg, contrast
 
 
 def segment_table(groups: Mapping[str, Mapping[Group, Estimate]]) -> tuple[Segment, ...]:
@@ -72,10 +29,7 @@ def segment_table(groups: Mapping[str, Mapping[Group, Estimate]]) -> tuple[Segme
 
 def _adjusted(groups: Mapping[Group, Estimate]) -> list[Segment]:
     found = list(groups.values())
-    raw = [
-        1.0 if one.contrast is None else one.contrast.lift.p_value(one.level, one.looks)
-        for one in found
-    ]
+    raw = [_p_value(one) for one in found]
     rows = []
     for (column, label), one, p, q in zip(groups, found, raw, benjamini_hochberg(raw), strict=True):
         wide, _ = one.lift_at(one.level, len(found))
@@ -98,6 +52,14 @@ def _adjusted(groups: Mapping[Group, Estimate]) -> list[Segment]:
             )
         )  # fmt: skip
     return rows
+
+
+def _p_value(estimate: Estimate) -> float:
+    """Return the p-value of no lift; 1 where nothing is known."""
+    if estimate.quantity is None or estimate.base is None:
+        return 1.0
+    lift, _ = contrast(estimate.quantity, estimate.base)
+    return lift.p_value(estimate.level, estimate.looks)
 
 
 def enough_rows(estimate: Estimate) -> Level:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from counterrank.arrays import Floats
-from counterrank.estimators import Estimate, Lift
+from counterrank.estimators import Estimate, Solution
+from counterrank.evaluation.judge import Judgement
 from counterrank.evaluation.judging import verdict
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.result import (
@@ -19,12 +20,12 @@ from counterrank.evaluation.result import (
     Verdict,
     weakest,
 )
-from counterrank.evaluation.rewards import JudgedReward
 from counterrank.evaluation.segments import enough_rows
+from counterrank.evaluation.solve import Table
 from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
 from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics
-from counterrank.statistics import Contrast, Quantity, Sums, mean, nothing, together
+from counterrank.statistics import Quantity, together
 from counterrank.statistics import correlations as correlations_of
 from counterrank.texts import in_percent
 
@@ -37,159 +38,130 @@ NEAR_ZERO, AT_ZERO = 0.1, 1.0 / 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MetricSet:
-    """All measures with the row totals behind them, and what they are compared with."""
+class MetricTable:
+    """The metrics of an evaluation: how they were written, their solutions, and what is said of each measure."""
 
     metrics: Metrics
-    found: Mapping[Measure, JudgedReward]
-    totals: Sums
+    table: Table
+    judgements: Mapping[Measure, Judgement]
     options: Options
-    #: Each measure under each target, and under the logger (None).
-    values: Mapping[tuple[Measure, str | None], Quantity]
-
-    @classmethod
-    def of(
-        cls, metrics: Metrics, judged: Sequence[JudgedReward], totals: Sums, options: Options
-    ) -> "MetricSet":
-        """Return the measures, each with its columns of the totals."""
-        found = dict(zip(metrics.measures, judged, strict=True))
-        values: dict[tuple[Measure, str | None], Quantity] = {}
-        at = 0
-        for measure, one in found.items():
-            values[measure, None] = mean(totals, at)
-            at += 1
-            for target, pair in one.recommended.items():
-                # Of several measures, the columns of recommended estimates stand together.
-                moved = replace(pair, sums=totals, at=at) if len(found) > 1 else pair
-                values[measure, target] = moved.quantity
-                at += len(pair.own)
-        return cls(metrics, found, totals, options, values)
 
     @property
     def candidates(self) -> list[str]:
         """The targets that are not the baseline."""
-        return [one for one in self.options.targets if one != self.options.baseline]
+        return [target for target in self.options.targets if target != self.options.baseline]
 
-    def value(self, measure: Measure, target: str | None) -> Quantity:
-        """Return what a target would earn of a measure; the logger where it is None."""
-        if measure.function is IMPRESSIONS:
-            # Every policy shows as many items as were logged; their number is the last column.
-            return mean(self.totals, len(self.totals.total) - 1)
-        return self.values[measure, target]
-
-    def metric(self, metric: Metric, target: str | None) -> Quantity:
-        """Return the value of a metric under a target, or under the logger."""
-        parts = [self.value(measure, target) for measure in metric.measures]
-        return parts[0] if len(parts) == 1 else parts[0] / parts[1]
-
-    def contrast(self, metric: Metric, target: str) -> Contrast:
-        """Return a target's value of a metric against the baseline's."""
-        new = self.metric(metric, target)
-        if target == self.options.baseline:
-            return Contrast(new, nothing(new), nothing(new))
-        return Contrast.between(new, self.metric(metric, self.options.baseline))
-
-    def shaky(self, metric: Metric, target: str) -> float:
+    def uncertainty(self, metric: Metric, target: str) -> float:
         """Return how large the error of a ratio's denominator is, as a share of it."""
-        parts = [self.value(metric.measures[1], name) for name in (target, self.options.baseline)]
-        return max(one.stderr / abs(one.value) if one.value else math.inf for one in parts)
+        below = metric.measures[1]
+        parts = [self.table.value(below, name) for name in (target, self.options.baseline)]
+        return max(part.stderr / abs(part.value) if part.value else math.inf for part in parts)
+
+    def parts(self, metric: Metric) -> list[Judgement]:
+        """Return what is said of the measures that a metric is made of."""
+        return [self.judgements[m] for m in metric.measures if m.function is not IMPRESSIONS]
 
 
-def metric_results(metric_set: MetricSet) -> tuple[MetricResult, ...]:
+def metric_results(metric_table: MetricTable) -> tuple[MetricResult, ...]:
     """Return what was found of each metric, with intervals that hold for all of them together."""
-    every, options = metric_set.metrics.all_metrics, metric_set.options
+    every, options, table = (
+        metric_table.metrics.all_metrics,
+        metric_table.options,
+        metric_table.table,
+    )
     levels = dict.fromkeys(options.targets, options.level)
     if len(every) > 1:
         for target in levels:
-            lifts = [metric_set.contrast(one, target).lift for one in every]
+            lifts = [table.against(metric, target)[0] for metric in every]
             levels[target] = together(correlations_of(lifts), options.level)
-    return tuple(_result(metric, metric_set, levels) for metric in every)
+    return tuple(_result(metric, metric_table, levels) for metric in every)
 
 
-def _joint(one: Estimate, metric: Metric, metric_set: MetricSet, level: float) -> Estimate:
+def _joint(estimate: Estimate, level: float) -> Estimate:
     """Return a recommended estimate with intervals that hold for all metrics together."""
-    contrast = metric_set.contrast(metric, one.target)
-    lift, relative = one.lift_at(level)
+    lift, relative = estimate.lift_at(level)
     joint = replace(
-        one.lift,
-        relative_stderr=contrast.relative.stderr,
+        estimate.lift,
+        relative_stderr=relative.stderr,
         adjusted_low=lift.low,
         adjusted_high=lift.high,
         adjusted_relative_low=relative.low,
         adjusted_relative_high=relative.high,
     )
-    return replace(one, lift=joint)
+    return replace(estimate, lift=joint)
 
 
-def _result(metric: Metric, metric_set: MetricSet, levels: Mapping[str, float]) -> MetricResult:
-    found = [metric_set.found[m] for m in metric.measures if m.function is not IMPRESSIONS]
-    own = metric_set.metric(metric, None)
-    first = found[0]
-    kind = "page" if first.run.first.page_reward else "position"
+def _result(metric: Metric, metric_table: MetricTable, levels: Mapping[str, float]) -> MetricResult:
+    judgements = metric_table.parts(metric)
+    earned = metric_table.table.metric(metric, None)
+    first = judgements[0]
+    kind = "page" if first.fits.first.page_reward else "position"
     estimates: Iterable[Estimate] = first.shown
     verdict_of, segments, comparisons = first.verdict, first.segments, first.comparisons
     if metric.ratio:
         kind, segments, comparisons = "ratio", (), ()
-        estimates = (_ratio_estimate(metric, target, metric_set) for target in levels)
-        verdict_of = _weakest(metric, [one.verdict for one in found], metric_set)
-    recommended = {target: one.job.name for target, one in first.recommended.items()}
+        estimates = [_ratio_estimate(metric, target, metric_table) for target in levels]
+        verdict_of = _weakest(metric, [each.verdict for each in judgements], metric_table)
+    recommended = {target: fit.name for target, fit in first.fits.recommended.items()}
     joint = tuple(
-        _joint(one, metric, metric_set, levels[one.target])
-        if recommended[one.target] == one.estimator
-        else one
-        for one in estimates
+        _joint(estimate, levels[estimate.target])
+        if recommended[estimate.target] == estimate.estimator
+        else estimate
+        for estimate in estimates
     )
     return MetricResult(
-        metric.name, metric.name == metric_set.metrics.primary, metric.text, kind, metric.unit,
-        metric.lower_is_better, own.value, own.stderr, joint, recommended, verdict_of,
-        segments, comparisons, first.run.skipped,
+        metric.name, metric.name == metric_table.metrics.primary, metric.text, kind, metric.unit,
+        metric.lower_is_better, earned.value, earned.stderr, joint, recommended, verdict_of,
+        segments, comparisons, first.fits.skipped,
     )  # fmt: skip
 
 
-def _ratio_estimate(metric: Metric, target: str, metric_set: MetricSet) -> Estimate:
+def _ratio_estimate(metric: Metric, target: str, metric_table: MetricTable) -> Estimate:
     """Return the estimate of a ratio: both parts together, by the delta method."""
-    top = metric_set.found[metric.measures[0]].recommended[target].estimate
-    contrast, looks = metric_set.contrast(metric, target), metric_set.options.looks
-    value, level = contrast.value, metric_set.options.level
+    table, options, judgements = (
+        metric_table.table,
+        metric_table.options,
+        metric_table.parts(metric),
+    )
+    numerator = judgements[0].fits.recommended[target]
+    solution = table.solutions[numerator.key]
+    value = table.metric(metric, target)
+    base = value if target == table.baseline else table.metric(metric, table.baseline)
     flags: tuple[str, ...] = ()
-    share = metric_set.shaky(metric, target)
+    share = metric_table.uncertainty(metric, target)
     if share > NEAR_ZERO:
         known = f"known to {in_percent(share, 0)} of itself only"
         known = known if math.isfinite(share) else "not known"
         text = f"the denominator of '{metric.text}' is {known}: the interval of the ratio is rough"
         flags = (Message("denominator-near-zero", text),)
-    found = Estimate(
-        target=target, estimator=top.estimator, value=value.value, stderr=value.stderr,
-        by_position=(), ess=top.ess, n=metric_set.totals.n, level=level,
-        lift=Lift.of(contrast, level, looks, ()), flags=flags, allowance=value.allowance,
-        basis=top.basis, contrast=contrast, looks=looks,
-    )  # fmt: skip
     missing = [
-        metric_set.found[measure].recommended[name].estimate.not_estimable
-        for measure in metric.measures
-        for name in (target, metric_set.options.baseline or target)
-        if measure.function is not IMPRESSIONS
+        table.estimate(each.fits.recommended[name]).not_estimable
+        for each in judgements
+        for name in (target, options.baseline or target)
     ]
-    if any(missing):
-        return found.without_evidence(next(filter(None, missing)))
-    if share > AT_ZERO or math.isnan(value.value):
-        return found.without_evidence("its denominator cannot be told from zero")
-    return found
+    reason = next(filter(None, missing), "")
+    if not reason and (share > AT_ZERO or math.isnan(value.value)):
+        reason = "its denominator cannot be told from zero"
+    ratio = Solution(
+        value, base, ess=solution.ess, basis=solution.basis, traits=solution.traits,
+        not_estimable=reason, flags=flags,
+    )  # fmt: skip
+    return Estimate.of(ratio, target, numerator.name, level=options.level, looks=options.looks)
 
 
-def _weakest(metric: Metric, verdicts: Sequence[Verdict], metric_set: MetricSet) -> Verdict:
+def _weakest(metric: Metric, verdicts: Sequence[Verdict], metric_table: MetricTable) -> Verdict:
     """Return the verdict of a ratio: no better than that of its parts, or than its denominator."""
-    found: dict[str, list[Finding]] = {}
-    for target in metric_set.options.targets:
-        rows = [one for part in verdicts for one in part.reasons if one.target == target]
-        share = metric_set.shaky(metric, target)
+    findings: dict[str, list[Finding]] = {}
+    for target in metric_table.options.targets:
+        rows = [row for part in verdicts for row in part.reasons if row.target == target]
+        share = metric_table.uncertainty(metric, target)
         if share > NEAR_ZERO:
             text = f"the denominator of '{metric.text}' is too uncertain"
             status = FAILED if share > AT_ZERO else WARNED
             rows.append(Finding("denominator-near-zero", status, text, (MORE_ROWS,), target))
         # What both parts say is said once.
-        found[target] = list({(one.code, one.text): one for one in rows}.values())
-    return verdict(found)
+        findings[target] = list({(row.code, row.text): row for row in rows}.values())
+    return verdict(findings)
 
 
 #: A guardrail for one target, or one group of it, before it is judged: with its estimate, the quantity that
@@ -198,31 +170,31 @@ _Rail = tuple[Guardrail, Estimate, Quantity | None, str, str]
 
 
 def guardrail_results(
-    metric_set: MetricSet, results: Sequence[MetricResult]
+    metric_table: MetricTable, results: Sequence[MetricResult]
 ) -> tuple[GuardrailResult, ...]:
     """Return each guardrail for each target, with intervals that hold for all of a target's together."""
     rows: list[GuardrailResult] = []
     by_name = {one.name: one for one in results}
-    for target in metric_set.candidates if metric_set.metrics.guardrails else ():
+    for target in metric_table.candidates if metric_table.metrics.guardrails else ():
         rails = [
             rail
-            for guardrail in metric_set.metrics.guardrails
-            for rail in _rails(guardrail, by_name[guardrail.metric], target, metric_set)
+            for guardrail in metric_table.metrics.guardrails
+            for rail in _rails(guardrail, by_name[guardrail.metric], target, metric_table)
         ]
-        level = together(_family(rails), metric_set.options.level)
+        level = together(_family(rails), metric_table.options.level)
         rows += [_judged(rail, target, level) for rail in rails]
     return tuple(rows)
 
 
 def _rails(
-    guardrail: Guardrail, result: MetricResult, target: str, metric_set: MetricSet
+    guardrail: Guardrail, result: MetricResult, target: str, metric_table: MetricTable
 ) -> list[_Rail]:
-    metric, evidence = metric_set.metrics.metric(guardrail.metric), result.verdict.of(target)
+    metric, evidence = metric_table.metrics.metric(guardrail.metric), result.verdict.of(target)
     if not guardrail.by:
-        found = metric_set.contrast(metric, target)
-        known = found.relative if guardrail.relative else found.lift
+        lift, relative = metric_table.table.against(metric, target)
+        known = relative if guardrail.relative else lift
         return [(guardrail, result.estimate(target), known, evidence, "")]
-    groups = metric_set.found[metric.measures[0]].groups[target]
+    groups = metric_table.judgements[metric.measures[0]].groups[target]
     own = {label: one for (column, label), one in groups.items() if column == guardrail.by}
     return [
         (guardrail, own[label], None, weakest(enough_rows(own[label]), evidence), label)
@@ -262,15 +234,15 @@ def _judged(rail: _Rail, target: str, level: float) -> GuardrailResult:
 
 
 def decided(
-    primary: MetricResult, guardrails: Sequence[GuardrailResult], metric_set: MetricSet
+    primary: MetricResult, guardrails: Sequence[GuardrailResult], metric_table: MetricTable
 ) -> ShipDecision:
     """Return what to do about the targets that are no baseline.
 
     Of several candidates the best is looked for: to be shipped, each must be better at a level that
     holds for all of them together (Bonferroni).
     """
-    candidates = metric_set.candidates
-    level = 1.0 - (1.0 - metric_set.options.level) / max(len(candidates), 1)
+    candidates = metric_table.candidates
+    level = 1.0 - (1.0 - metric_table.options.level) / max(len(candidates), 1)
     standings = {}
     for target in candidates:
         one = primary.estimate(target)

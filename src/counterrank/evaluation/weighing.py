@@ -13,13 +13,13 @@ from counterrank.atomic import replacing
 from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError
 from counterrank.estimators import View
-from counterrank.evaluation.jobs import Job
+from counterrank.evaluation.fit import Fit
 
 #: Rankings of a row group.
 _ROWS = 65_536
 
 
-def write_weights(source: Any, jobs: Sequence[Job], path: str | os.PathLike[str]) -> None:
+def write_weights(source: Any, fits: Sequence[Fit], path: str | os.PathLike[str]) -> None:
     """Write the weights of every estimator that is weights alone, a row per ranking.
 
     Columns are `row`, the ranking's number in the log from 0, `unit` where there is one, and for
@@ -27,7 +27,7 @@ def write_weights(source: Any, jobs: Sequence[Job], path: str | os.PathLike[str]
     reward counts. The file appears whole or not at all. The source is one of this process, with
     `batches`; others say so themselves.
     """
-    weighing = _weighing(jobs)
+    weighing = _weighing(fits)
     with replacing(path) as made:
         writer: pq.ParquetWriter | None = None
         try:
@@ -39,35 +39,32 @@ def write_weights(source: Any, jobs: Sequence[Job], path: str | os.PathLike[str]
                 writer.close()
 
 
-def refuse_weights(jobs: Sequence[Job], path: str | os.PathLike[str]) -> None:
+def refuse_weights(fits: Sequence[Fit], path: str | os.PathLike[str]) -> None:
     """Raise before the pass over the log where no weights could be written after it."""
     if not os.fspath(path).endswith((".parquet", ".pq")):
         raise ConfigError(
             f"weights are written as Parquet; '{os.fspath(path)}' does not end in .parquet"
         )
-    if not _weighing(jobs):
+    if not _weighing(fits):
         raise ConfigError(
             "no estimator of this evaluation is weights alone; name one that is, such as ips, iips "
             "or rips, with --estimators (estimators= in Python)"
         )
 
 
-def _weighing(jobs: Sequence[Job]) -> list[Job]:
-    return [
-        job for job in jobs if not job.silent and job.plain and hasattr(job.plan, "contributions")
-    ]
+def _weighing(fits: Sequence[Fit]) -> list[Fit]:
+    return [fit for fit in fits if not fit.diagnostic_only and fit.traits.weighs_alone]
 
 
-def _tables(batches: Iterator[RankingLog], jobs: Sequence[Job]) -> Iterator[pa.Table]:
+def _tables(batches: Iterator[RankingLog], fits: Sequence[Fit]) -> Iterator[pa.Table]:
     for batch in batches:
         columns: dict[str, object] = {"row": pa.array(batch.numbers)}
         if batch.unit is not None:
             columns["unit"] = pa.array(batch.unit)
-        views = {job.target: View(batch, job.target) for job in jobs}
-        for job in jobs:
-            plan: Any = job.plan
-            weights = plan.contributions(views[job.target])[1]
-            columns[f"{job.target}/{job.name}"] = _lists(np.asarray(weights), batch)
+        views = {fit.target: View(batch, fit.target) for fit in fits}
+        for fit in fits:
+            weights = fit.fitted.weights(views[fit.target])
+            columns[f"{fit.target}/{fit.name}"] = _lists(np.asarray(weights), batch)
         yield pa.table(columns)
 
 

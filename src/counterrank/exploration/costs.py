@@ -21,7 +21,7 @@ from counterrank.exploration import settings
 from counterrank.exploration.predictions import PageRewards
 from counterrank.exploration.result import Cost
 from counterrank.policies import PolicySpec, Scored
-from counterrank.statistics import bias_aware_half, jackknife
+from counterrank.statistics import bias_aware_half, fold_deviations
 
 NAME = "exploration"
 
@@ -102,7 +102,7 @@ class Costs:
         fits = np.array(
             [average.shares @ (lost(f) @ alpha).mean(axis=1) for f in range(average.folds)]
         )
-        stderr = float(np.sqrt(jackknife(fits)))
+        stderr = float(np.linalg.norm(fold_deviations(fits)))
         allowance = max(change, abs(value), float(np.ptp(by_model)) / 2)
         half = bias_aware_half(stderr, allowance, self.level) / self.value
         share = value / self.value

@@ -25,13 +25,12 @@ from counterrank.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError, CounterrankError, require
-from counterrank.estimators import AIPS, AIPSPairs, Estimator, View, Workspace, get_estimator
+from counterrank.estimators import AIPS, AIPSPairs, Estimator, Workspace, get_estimator
 from counterrank.estimators.behavior import BehaviorTree, Oracle, mse_estimate
 from counterrank.research import simulate
 from counterrank.research.paper import figures
 from counterrank.research.paper.replay import PublishedRun, oracle_assignment, replay_run
 from counterrank.research.summary import Rows, grid, paired, summarise
-from counterrank.statistics import mean
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -289,13 +288,13 @@ def run_trial(trial: Trial, some: Sequence[Method], *, refuse: bool = True) -> l
 
 def _estimate(trial: Trial, method: Method) -> tuple[float, float, float]:
     workspace = Workspace(MemorySource(trial.log, threads=1), trial.target, seed=trial.seed)
-    plan = method.made(trial).plan(workspace)
-    state = workspace.source.reduce(lambda batch: plan.partial(View(batch, trial.target)).state)
-    found = plan.finish(state)
+    fitted = method.made(trial).fit(workspace)
+    state = workspace.source.reduce(fitted.sums)
+    found = fitted.estimate(state)
     if not found.estimable and method.name != "auto" and found.moments is not None:
         # The mean of w r is zero where no weight is left. A report says instead that there is no
         # evidence; the paper's figures average what the formulas give.
-        total = mean(replace(found.moments, gram=None, buckets=None).sums, 0)
+        total = fitted.solution(state).total
         return total.value, *total.interval(0.95)
     return found.value, *found.interval(0.95)
 

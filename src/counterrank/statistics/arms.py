@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from counterrank.arrays import Floats, Ints
 from counterrank.statistics.quantity import Quantity
-from counterrank.statistics.sums import Known
+from counterrank.statistics.sums import UnitScores
 
 #: Columns whose spread is below this part of the largest value are constant but for roundings.
 _NOISE = 1e-12
@@ -88,7 +88,7 @@ class Strata:
 def mean_of(values: Floats, strata: Strata) -> Quantity:
     """Return the mean of values (n,); its gradient is what each unit adds to its error."""
     scores = strata.scores(values)
-    sample, freedom = Known(len(values), len(scores)), strata.freedom(scores)
+    sample, freedom = UnitScores(len(values), len(scores)), strata.freedom(scores)
     return Quantity(sample, float(values.mean()), scores, freedom=freedom)
 
 

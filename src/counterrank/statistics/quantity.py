@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.arrays import Floats
+from counterrank.arrays import Bools, Floats
 from counterrank.errors import ConfigError
 from counterrank.records import Record
 from counterrank.statistics.sums import Sample, Sums, unit_sums
@@ -251,75 +251,69 @@ class Number(Record):
         return self.high - self.low
 
 
+_NOTHING = np.zeros(0)
+Q = TypeVar("Q", bound="Quantity")
+
+
 @dataclass(frozen=True, eq=False)
 class Quantity:
     """A value that depends on the means of a sample's columns.
 
-    ============  =============================================================================
-    `gradient`    (T,) how each column moves the value
-    `allowance`   a bound of its bias, which the interval has room for
-    `inflation`   how many times larger its standard error is than the rows alone say
-    `extra`       a variance that the rows do not show: that of a fitted model
-    `shift`       where the interval is centred, less the value
-    `freedom`     degrees of freedom of its standard error; by default those of the sample
-    ============  =============================================================================
+    Differences, sums, multiples and ratios of quantities of one sample are quantities, by the delta method.
+    What two of them share (rows, a fitted model, estimated propensities) is subtracted where they are.
+
+    ==================  =========================================================================
+    `gradient`          (T,) how each column moves the value
+    `refits`            (F,) how the value moves with each fold that fitted models leave out, in the
+                        scale in which their squares add up to a variance
+    `replicas`          (R,) values over bootstrap replicas, less any constant; the standard error is
+                        no smaller than their standard deviation
+    `model_variance`    a variance that neither rows nor folds show
+    `allowance`         a bound of its bias, which the interval has room for
+    `shift`             where the interval is centred, less the value
+    `freedom`           degrees of freedom of its standard error; by default those of the sample
+    ==================  =========================================================================
     """
 
     sample: Sample
     value: float
     gradient: Floats
+    refits: Floats = field(default_factory=lambda: _NOTHING)
+    replicas: Floats = field(default_factory=lambda: _NOTHING)
+    model_variance: float = 0.0
     allowance: float = 0.0
-    inflation: float = 1.0
-    extra: float = 0.0
     shift: float = 0.0
     freedom: float | None = None
 
     @cached_property
     def stderr(self) -> float:
         """The standard error; NaN from one row or unit."""
-        if not np.isfinite(self.gradient).all():
-            return math.nan
-        variance = float(self.sample.covariance(self.gradient[None])[0, 0])
-        return self.inflation * math.sqrt(max(variance + self.extra, 0.0))
+        variance = float(covariance_of([self])[0, 0])
+        error = math.sqrt(max(variance, 0.0)) if not math.isnan(variance) else math.nan
+        if len(self.replicas) < 2 or math.isnan(error):
+            return error
+        return max(error, float(np.std(self.replicas, ddof=1)))
 
     @property
     def df(self) -> float:
         """Degrees of freedom of the standard error."""
         return max(self.sample.units - 1, 1) if self.freedom is None else self.freedom
 
+    def __add__(self, other: Self) -> Self:
+        return _linear(self.value + other.value, (1.0, self), (1.0, other))
+
     def __sub__(self, other: Self) -> Self:
-        return self._joined(
-            other,
-            value=self.value - other.value,
-            gradient=self.gradient - other.gradient,
-            # The two biases may point in opposite ways.
-            allowance=self.allowance + other.allowance,
-            extra=self.extra + other.extra,
-            shift=self.shift - other.shift,
-        )
+        return _linear(self.value - other.value, (1.0, self), (-1.0, other))
+
+    def __mul__(self, factor: float) -> Self:
+        return _linear(factor * self.value, (factor, self))
 
     def __truediv__(self, other: Self) -> Self:
         if other.value == 0 or not math.isfinite(other.value):
             return replace(self, value=math.nan, gradient=np.full_like(self.gradient, np.nan))
         # d(a / b) = (da - (a / b) db) / b
         ratio, below = self.value / other.value, other.value
-        return self._joined(
-            other,
-            value=ratio,
-            gradient=(self.gradient - ratio * other.gradient) / below,
-            allowance=(self.allowance + abs(ratio) * other.allowance) / abs(below),
-            extra=(self.extra + ratio**2 * other.extra) / below / below,
-            shift=(self.shift - ratio * other.shift) / below,
-        )
-
-    def _joined(self, other: Self, **changes: float | Floats) -> Self:
-        known = [one for one in (self.freedom, other.freedom) if one is not None]
-        return replace(
-            self,
-            inflation=max(self.inflation, other.inflation),
-            freedom=min(known, default=None),
-            **changes,  # type: ignore[arg-type]
-        )
+        return _linear(ratio, (1.0 / below, self), (-ratio / below, other))
 
     def relative_to(self, other: Self) -> Self:
         """Return this value over another, less one; unknown where the other is not above zero."""
@@ -346,31 +340,53 @@ class Quantity:
 
     def p_value(self, level: float = 0.95, looks: Looks = ONCE) -> float:
         """Return the p-value of a true value of zero, or of what the allowed bias could make of it."""
-        away = max(abs(self.value + self.shift) - self.allowance, 0.0)
-        return looks.p_value(away, self.stderr, self.sample.n, level)
+        distance = max(abs(self.value + self.shift) - self.allowance, 0.0)
+        return looks.p_value(distance, self.stderr, self.sample.n, level)
 
-    def at_least(self, stderr: float) -> Self:
-        """Return the same with a standard error that is no smaller than this."""
-        own = self.stderr
-        if not stderr > own:
-            return self
-        if own == 0:
-            return replace(self, extra=self.extra + (stderr / self.inflation) ** 2)
-        return replace(self, inflation=self.inflation * stderr / own)
+    def zero_like(self) -> Self:
+        """Return zero without error: a policy against itself."""
+        return type(self)(self.sample, 0.0, np.zeros_like(self.gradient))
 
     def without_error(self) -> Self:
         """Return the value whose error is not known."""
-        return replace(self, inflation=math.nan)
+        return replace(self, model_variance=math.nan)
+
+
+def _linear(value: float, *terms: tuple[float, Q]) -> Q:
+    """Return a value that moves as a linear combination of others does."""
+    gradient = terms[0][0] * terms[0][1].gradient
+    for factor, term in terms[1:]:
+        gradient = gradient + factor * term.gradient
+    freedoms = [term.freedom for _, term in terms if term.freedom is not None]
+    first = terms[0][1]
+    return type(first)(
+        first.sample,
+        value,
+        gradient,
+        refits=_combined([(factor, term.refits) for factor, term in terms]),
+        replicas=_combined([(factor, term.replicas) for factor, term in terms]),
+        model_variance=sum(factor**2 * term.model_variance for factor, term in terms),
+        # Biases may point in opposite ways.
+        allowance=sum(abs(factor) * term.allowance for factor, term in terms),
+        shift=sum(factor * term.shift for factor, term in terms),
+        freedom=min(freedoms, default=None),
+    )
+
+
+def _combined(terms: Sequence[tuple[float, Floats]]) -> Floats:
+    """Return a combination of vectors; a shorter one has zeros behind it."""
+    length = max(len(vector) for _, vector in terms)
+    if not length:
+        return _NOTHING
+    total = np.zeros(length)
+    for factor, vector in terms:
+        total[: len(vector)] += factor * vector
+    return total
 
 
 def mean(sums: Sums, column: int) -> Quantity:
     """Return the mean of a column."""
     return Quantity(sums, float(sums.total[column] / sums.size), np.eye(len(sums.total))[column])
-
-
-def nothing(like: Quantity) -> Quantity:
-    """Return zero without error: a policy against itself."""
-    return Quantity(like.sample, 0.0, np.zeros_like(like.gradient))
 
 
 def means_of(columns: Sequence[Floats], unit: NDArray[np.generic] | None) -> list[Quantity]:
@@ -383,33 +399,26 @@ def means_of(columns: Sequence[Floats], unit: NDArray[np.generic] | None) -> lis
     return [mean(sums, column) for column in range(len(rows))]
 
 
+def contrast(value: Quantity, base: Quantity) -> tuple[Quantity, Quantity]:
+    """Return the lift of a value over another and its relative lift; zero of a value over itself."""
+    if value is base:
+        return value.zero_like(), value.zero_like()
+    return value - base, value.relative_to(base)
+
+
+def covariance_of(quantities: Sequence[Quantity]) -> Floats:
+    """Return the covariance (m, m) of quantities of one sample; NaN where one of them is not known."""
+    gradients: Floats = np.stack([quantity.gradient for quantity in quantities])
+    known: Bools = np.isfinite(gradients).min(axis=1)
+    length = max(len(quantity.refits) for quantity in quantities)
+    refits = np.zeros((len(quantities), length))
+    for row, quantity in zip(refits, quantities, strict=True):
+        row[: len(quantity.refits)] = quantity.refits
+    total = quantities[0].sample.covariance(np.where(known[:, None], gradients, 0.0))
+    total = total + refits @ refits.T + np.diag([each.model_variance for each in quantities])
+    return np.where(np.outer(known, known), total, np.nan)
+
+
 def correlations(quantities: Sequence[Quantity]) -> Floats:
     """Return the correlations (m, m) of quantities of one sample; 0 where nothing is known."""
-    gradients = np.stack([np.nan_to_num(one.gradient) for one in quantities])
-    return correlation_of(quantities[0].sample.covariance(gradients))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Contrast:
-    """A value, its difference to a baseline's, and their ratio less one."""
-
-    value: Quantity
-    lift: Quantity
-    relative: Quantity
-
-    @classmethod
-    def between(cls, new: Quantity, base: Quantity) -> Self:
-        """Return the contrast of two values of one sample."""
-        return cls(new, new - base, new.relative_to(base))
-
-    def at_least(self, value: float, lift: float) -> Self:
-        """Return the same with standard errors of value and lift that are no smaller than these."""
-        own = self.lift.stderr
-        share = self.relative.stderr * lift / own if own > 0 else 0.0
-        return type(self)(
-            self.value.at_least(value), self.lift.at_least(lift), self.relative.at_least(share)
-        )
-
-    def without_error(self) -> Self:
-        """Return the values alone."""
-        return type(self)(*(one.without_error() for one in (self.value, self.lift, self.relative)))
+    return correlation_of(np.nan_to_num(covariance_of(quantities)))

@@ -108,22 +108,15 @@ class Sums(Summed):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
-    """Means whose covariance is known.
-
-    `matrix` (T, T); None where gradients are scores of independent units, whose squares add up to the
-    variance.
-    """
+class UnitScores:
+    """What independent units add to the error of a mean: gradients are scores, whose squares add up."""
 
     n: int
     units: int
-    matrix: Floats | None = None
 
     def covariance(self, gradients: Floats) -> Floats:
-        """Return the covariance (m, m) of combinations (m, T) of the means."""
-        middle = gradients if self.matrix is None else gradients @ self.matrix
-        found: Floats = middle @ gradients.T
-        return found
+        """Return the covariance (m, m) of means with scores (m, units)."""
+        return np.asarray(gradients @ gradients.T)
 
 
 def sums_of(
@@ -190,13 +183,13 @@ def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:
     return np.where(rounding, 0.0, difference) * (n / max(n - 1, 1))
 
 
-def jackknife(values: Floats) -> Floats:
-    """Return the covariance of estimates from their values (F, ...) by fits that left a fold out each.
+def fold_deviations(values: Floats) -> Floats:
+    """Return deviations (F, ...) of estimates by fits that left a fold out each; their squares add up to the variance.
 
-    Fits share most of their rows, hence the factor on the sum of squares.
+    The delete-a-fold jackknife: fits share most of their rows, hence the factor on the deviations.
 
-    >>> float(jackknife(np.array([1.0, 3.0])))
-    1.0
+    >>> fold_deviations(np.array([1.0, 3.0])).round(6).tolist()
+    [-0.707107, 0.707107]
     """
-    away, F = values - values.mean(axis=0), len(values)
-    return np.asarray((F - 1) / F * away.T @ away)
+    F = len(values)
+    return np.asarray((values - values.mean(axis=0)) * math.sqrt((F - 1) / F))

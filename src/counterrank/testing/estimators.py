@@ -15,7 +15,7 @@ from counterrank.arrays import Floats
 from counterrank.data.log import SUPPORTS, Propensity, RankingLog
 from counterrank.data.source import MemorySource, Source
 from counterrank.errors import CounterrankError
-from counterrank.estimators import IPS, Estimate, Estimator, View, Workspace
+from counterrank.estimators import IPS, Estimate, Estimator, Workspace
 from counterrank.estimators.behavior import (
     BehaviorTree,
     MSEEstimate,
@@ -150,14 +150,14 @@ def _chunking(estimator: Estimator, log: RankingLog, expected: Estimate, seed: i
     workspace = Workspace(
         MemorySource(log, threads=1), "new", seed=seed, by_unit=log.unit is not None
     )
-    plan = estimator.plan(workspace)
+    fitted = estimator.fit(workspace)
     # 37 divides neither the number of rows nor the block size of kernels.
     for size in (37, log.n):
         state: Any = None
         for chunk in log.chunks(size):
-            partial_state = plan.partial(View(chunk, "new")).state
+            partial_state = fitted.sums(chunk)
             state = partial_state if state is None else state + partial_state
-        chunked = plan.finish(state)
+        chunked = fitted.estimate(state)
         _same(chunked.value, expected.value, f"chunks of {size} rows change the value")
         _same(chunked.stderr, expected.stderr, f"chunks of {size} rows change the standard error")
 
@@ -228,9 +228,9 @@ def check_interval(method: Method, *, seed: int = 0, runs: int = 100) -> None:
     world = space(np.random.default_rng(seed))
 
     def quantity_of(log: RankingLog) -> Quantity:
-        contrast = IPS().estimate(log, "new", by_unit=True).contrast
-        assert contrast is not None
-        return contrast.value
+        quantity = IPS().estimate(log, "new", by_unit=True).quantity
+        assert quantity is not None
+        return quantity
 
     def drawn(n: int, *stream: int) -> RankingLog:
         return drawn_log(world, n, np.random.default_rng([seed, *stream]))
@@ -396,6 +396,6 @@ def check_source(source: Source, log: RankingLog, *, target: str = "new") -> Non
 
 
 def _ips(source: Source, target: str) -> tuple[float, float]:
-    plan = IPS().plan(Workspace(source, target))
-    estimate = plan.finish(source.reduce(lambda batch: plan.partial(View(batch, target)).state))
+    fitted = IPS().fit(Workspace(source, target))
+    estimate = fitted.estimate(source.reduce(fitted.sums))
     return estimate.value, estimate.stderr

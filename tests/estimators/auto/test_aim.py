@@ -8,8 +8,8 @@ import pytest
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
-from counterrank.estimators.auto import auto
-from counterrank.estimators.auto.auto import AutoPlan
+from counterrank.estimators.auto import solving
+from counterrank.estimators.auto.auto import AutoFit
 from counterrank.estimators.auto.nuisances import (
     aim_sums,
     by_position,
@@ -19,6 +19,8 @@ from counterrank.estimators.auto.nuisances import (
     log_ratios,
     span_of,
 )
+from counterrank.estimators.auto.rule import decide
+from counterrank.estimators.auto.solving import summary_of
 from counterrank.estimators.base import View, Workspace
 from counterrank.models import page_policy, paired_draws
 
@@ -133,9 +135,9 @@ def test_the_sums_of_the_pass_are_those_of_the_rows():
     log = log.with_targets({"new": new})
     workspace = Workspace(MemorySource(log), "new")
     nuisances = fit_aimed(workspace)
-    plan = AutoPlan(workspace, nuisances, (), None)
+    fit = AutoFit(workspace, nuisances, (), None)
     view = View(log, "new")
-    state = plan.partial(view).state
+    state = fit.sums(log)
     look = nuisances.predict(view)
     e = (log.reward - look.q).sum(axis=1)
     policies = page_policy(log, "new"), page_policy(log, "propensity")
@@ -143,10 +145,10 @@ def test_the_sums_of_the_pass_are_those_of_the_rows():
     others = paired_draws(log, policies[1], nuisances.draws, 0)
     by_logger = cut(log_ratios(*policies, others), nuisances.span).mean(axis=1)
     t = h - by_logger
-    first = len(state.sums.total) - 3
-    np.testing.assert_allclose(state.sums.total[first : first + 2], [t @ e, t @ h], rtol=1e-9)
-    summary = plan.decision(state)[0]
-    c = correction(state.sums.total[first:] / log.n) @ (state.sums.total[first:] / log.n)
+    terms = state.sums.rows.total[state.sums.numbers([(fit.key, ("aim", j)) for j in range(3)])]
+    np.testing.assert_allclose(terms[:2], [t @ e, t @ h], rtol=1e-9)
+    summary = summary_of(fit, state.sums, state.more[fit.key])
+    c = correction(terms / log.n) @ (terms / log.n)
     models, aimed = summary.value[1], summary.value[2]
     assert summary.members[:2] == ("models", "aimed")
     assert aimed - models == pytest.approx(c, rel=1e-9)
@@ -159,9 +161,13 @@ def test_models_that_the_log_refutes_do_not_widen_the_interval(monkeypatch):
     nuisances = fit_aimed(workspace)
     shares = np.full(len(nuisances.shares), 1e-4)
     shares[:2] = 0.6, 0.4 - 1e-4 * (len(shares) - 2)
-    plan = AutoPlan(workspace, replace(nuisances, shares=shares), (), None)
-    state = plan.partial(View(log, "new")).state
+    fit = AutoFit(workspace, replace(nuisances, shares=shares), (), None)
     seen = []
-    monkeypatch.setattr(auto, "decide", lambda *given, **more: seen.append(given[3]))
-    plan.decision(state)
+
+    def watched(*given, **more):
+        seen.append(given[3])
+        return decide(*given, **more)
+
+    monkeypatch.setattr(solving, "decide", watched)
+    fit.solution(fit.sums(log))
     assert seen[0].tolist() == [True, True] + [False] * (len(shares) - 2) and len(shares) > 2

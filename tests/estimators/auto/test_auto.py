@@ -9,7 +9,8 @@ from counterrank.data.log import Propensity, RankingLog
 from counterrank.data.source import MemorySource
 from counterrank.errors import ConfigError
 from counterrank.estimators.auto.auto import Auto
-from counterrank.estimators.base import View, Workspace
+from counterrank.estimators.base import Estimate, View, Workspace
+from counterrank.estimators.columns import logged, summed
 from counterrank.estimators.masked import IIPS, RIPS
 from counterrank.policies import PlackettLuce
 from counterrank.research.simulate import World, random, true_value
@@ -109,8 +110,8 @@ class Chunked(MemorySource):
 
 def run(source):
     workspace = Workspace(source, "new")
-    plan = Auto().plan(workspace)
-    return plan, source.reduce(lambda batch: plan.partial(View(batch, "new")).state)
+    fit = Auto().fit(workspace)
+    return fit, source.reduce(fit.sums)
 
 
 @pytest.mark.parametrize("reward", ["pairwise", "binary"])
@@ -118,24 +119,32 @@ def test_chunks_do_not_matter(reward):
     part = random(2, K=3, actions=3, reward=reward).draw(900, np.random.default_rng(1)).to_log()
     values = []
     for size in (900, 131):
-        plan, state = run(Chunked(part, size))
-        found = plan.finish(state)
+        fit, state = run(Chunked(part, size))
+        found = fit.estimate(state)
         values.append([found.value, found.stderr, *found.interval()])
     np.testing.assert_allclose(values[0], values[1], rtol=1e-7)
 
 
-def test_totals_and_combination_give_the_centre_of_the_interval(log):
-    plan, state = run(MemorySource(log, threads=1))
-    totals = np.stack(plan.partial(View(log, "new")).columns(), axis=1)
-    combined = totals.mean(axis=0) @ plan.combination(state)
-    assert sum(plan.finish(state).interval()) / 2 == pytest.approx(combined, rel=1e-9)
+def test_totals_and_gradient_give_the_centre_of_the_interval(log):
+    """The gradient is the combination of the row totals, larger where heavy weights were not seen."""
+    fit, state = run(MemorySource(log, threads=1))
+    columns = {**fit.columns(View(log, "new")).totals, logged("reward"): log.reward.sum(axis=1)}
+    means = np.array([columns[key].mean() for key in state.sums.keys])
+    total = fit.solution(state).total
+    details = fit.estimate(state).details
+    (chosen,) = details["centre"]
+    root = next(m["tail_inflation"] for m in details["members"] if m["member"] == chosen) ** 0.5
+    assert sum(total.interval(0.95)) / 2 == pytest.approx(means @ total.gradient / root, rel=1e-9)
 
 
 def test_groups_of_rows_average_to_all_of_them(log):
-    plan, state = run(MemorySource(log, threads=1))
+    fit, state = run(MemorySource(log, threads=1))
     cuts = np.array_split(np.arange(log.n), [700, 1900])
-    parts = [plan.partial(View(log.take(rows), "new")).state for rows in cuts]
-    whole, found = plan.finish(state), [plan.within(state).finish(one) for one in parts]
+    view, solution = View(log, "new"), fit.solution(state)
+    earned, columns = {logged("reward"): log.reward.sum(axis=1)}, {fit.key: fit.columns(view)}
+    parts = [summed(log, earned, columns, rows) for rows in cuts]
+    groups = [fit.solve(part.sums, part.more[fit.key], solution) for part in parts]
+    whole, *found = (Estimate.of(one, "new", "auto") for one in (solution, *groups))
     shares = [one.n / log.n for one in found]
     lifts = [one.lift for one in found]
     assert shares @ np.array([one.value for one in lifts]) == pytest.approx(whole.lift.value)

@@ -11,8 +11,10 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators import DR, View, Workspace
-from counterrank.estimators.auto.auto import AutoPlan, members_of, tails_of, weights_of
-from counterrank.estimators.auto.rule import squares_of
+from counterrank.estimators.auto.auto import AutoFit
+from counterrank.estimators.auto.members import members_of, tails_of, weights_of
+from counterrank.estimators.auto.rule import expected_squares
+from counterrank.estimators.auto.solving import summary_of
 from counterrank.estimators.crossfit import NO_MODELS, Prediction, folds_of
 from counterrank.models import RewardModel
 from counterrank.policies import Candidates, attraction, parse_policy
@@ -78,10 +80,11 @@ class Stub(RewardModel):
 
 def members(log, model, **options):
     workspace = Workspace(MemorySource(log, threads=1), "new", **options)
-    plan = AutoPlan(workspace, model, (), None)
-    plan.limit = np.inf
-    state = plan.partial(View(log, "new")).state
-    return plan, state, {m["member"]: m["value"] for m in plan.finish(state).details["members"]}
+    fit = AutoFit(workspace, model, (), None)
+    fit.limit = np.inf
+    state = fit.sums(log)
+    rows = fit.estimate(state).details["members"]
+    return summary_of(fit, state.sums, state.more[fit.key]), {m["member"]: m["value"] for m in rows}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,7 @@ def members(log, model, **options):
 def test_members_are_unbiased_where_weights_carry_reward_and_model_over(reward, sees, exact):
     """Own-position weights need both to look at the own item alone."""
     truth = float(CHANCE @ rewards(reward).sum(axis=1))
-    _, _, found = members(log_of(rewards(reward)), Stub(sees))
+    _, found = members(log_of(rewards(reward)), Stub(sees))
     for name, value in found.items():
         assert (value == pytest.approx(truth, abs=1e-12)) is (name in exact), name
 
@@ -133,7 +136,8 @@ def test_squares_of_weights_are_their_mean_under_the_target():
             targets={"new": cr.UniformPermutation(A)},
         )
         draws = np.broadcast_to(RANKINGS, (log.n, *RANKINGS.shape))
-        (square, unsupported), rows = tails_of(View(log, "new"), ("iips", "rips", "ips"), draws)
+        tails = tails_of(View(log, "new"), ("iips", "rips", "ips"), draws)
+        (square, unsupported), rows = tails.sum(axis=2), tails.shape[2]
         p1 = np.exp(cr.UniformPermutation(A).prefix_log_prob(RANKINGS))
         w = np.where(shown, p1 / np.where(shown, p0, 1.0), 0.0)
         exact = [0.0, (p1[:, -1, None] * w).sum(), K * (p1[:, -1] * w[:, -1]).sum()]
@@ -143,10 +147,10 @@ def test_squares_of_weights_are_their_mean_under_the_target():
 
 def test_squares_of_independent_positions_follow_from_single_ratios():
     v = np.array([0.5, 1.0, 0.2, 0.3])
-    found = squares_of(("iips", "order-2", "ips"), v[None], np.ones((1, 4), dtype=bool))
+    found = expected_squares(("iips", "order-2", "ips"), v[None], np.ones((1, 4), dtype=bool))[:, 0]
     pairs = sum((1 + v[k]) * (1 + np.delete(v, k).sum()) for k in range(4))
     np.testing.assert_allclose(found, [0.0, pairs, 4 * (1 + v).prod()], rtol=1e-12)
-    assert not squares_of(("rips",), np.zeros((1, 0)), np.ones((1, 0), dtype=bool)).any()
+    assert not expected_squares(("rips",), np.zeros((1, 0)), np.ones((1, 0), dtype=bool)).any()
 
 
 def test_the_error_of_the_fits_is_in_the_covariance():
@@ -154,7 +158,7 @@ def test_the_error_of_the_fits_is_in_the_covariance():
     plain, moved = (
         members(log, Stub("own", shift)) for shift in ((0.0, 0.0, 0.0), (0.1, 0.2, 0.6))
     )
-    added, before = (plan.decision(state)[0].covariance for plan, state, _ in (moved, plain))
+    added, before = (summary.covariance for summary, _ in (moved, plain))
     away = K * (np.array([0.1, 0.2, 0.6]) - 0.3)
     np.testing.assert_allclose((added - before)[1:4, 1:4], 2 / 3 * away @ away, rtol=1e-10)
     np.testing.assert_allclose(added[0], before[0], rtol=1e-12)
@@ -172,9 +176,9 @@ def test_rows_of_a_unit_count_once():
     found = {}
     for name, log, options in (("once", log_of(reward), {}), ("twice", twice, {"by_unit": True})):
         workspace = Workspace(MemorySource(log, threads=1), "new", **options)
-        plan = AutoPlan(workspace, NO_MODELS, (), 0.0)
-        state = plan.partial(View(log, "new")).state
-        found[name] = plan.decision(state)[0]
+        fit = AutoFit(workspace, NO_MODELS, (), 0.0)
+        state = fit.sums(log)
+        found[name] = summary_of(fit, state.sums, state.more[fit.key])
     assert found["once"].units == len(RANKINGS)
     used = len(np.unique(twice.bucket))  # units may share a bucket
     assert found["twice"].units == used <= len(RANKINGS)
@@ -269,15 +273,16 @@ def test_exact_squares_and_missing_mass_are_those_of_the_distributions():
         targets={"new": new[:, :, 0]}, dists={"propensity": old, "new": new},
     )  # fmt: skip
     names = ("iips", "order-2", "ips")
-    found, rows = tails_of(View(log, "new"), names, None)
+    by_row = tails_of(View(log, "new"), names, None)
     halves = [tails_of(View(part, "new"), names, None) for part in log.chunks(4)]
+    found = by_row.sum(axis=2)
     shown = old > 0
     square = np.where(shown, new**2 / np.where(shown, old, 1.0), 0.0).sum(axis=2)
     np.testing.assert_allclose(found[0, 2], length * square.prod(axis=1).sum(), rtol=1e-12)
     missing = new[:, 0, 3].sum() / length
     np.testing.assert_allclose(found[1], missing, rtol=1e-12)
-    assert rows == halves[0][1] + halves[1][1] == n
-    np.testing.assert_allclose(halves[0][0] + halves[1][0], found, rtol=1e-12)
+    assert by_row.shape[2] == n
+    np.testing.assert_allclose(np.concatenate(halves, axis=2), by_row, rtol=1e-12)
 
 
 def test_weights_go_by_the_members_names():
@@ -289,7 +294,7 @@ def test_weights_go_by_the_members_names():
     )  # fmt: skip
     rho = new / old
     # Numbers alone say nothing of the rankings that did not occur.
-    assert tails_of(View(log, "new"), ("iips", "ips"), None)[1] == 0
+    assert tails_of(View(log, "new"), ("iips", "ips"), None).shape[2] == 0
     found = weights_of(View(log, "new"), ("models", "iips", "order-2", "rips", "ips"), 1.1)
     np.testing.assert_allclose(found["iips"], np.minimum(rho, 1.1), rtol=1e-12)
     np.testing.assert_allclose(found["rips"], np.cumprod(rho, axis=1), rtol=1e-12)
@@ -307,8 +312,8 @@ def test_drawn_squares_of_single_slots():
         action=action, reward=OWN[action], propensity=cr.UniformPermutation(A), targets={"new": cr.PlackettLuce(SCORES)}
     )  # fmt: skip
     draws = np.broadcast_to(action, (log.n, A, 1))
-    (square, _), rows = tails_of(View(log, "new"), ("ips",), draws)
-    np.testing.assert_allclose(square / rows, [1.0], rtol=1e-12)  # sum of A p(a) / A
+    square, _ = tails_of(View(log, "new"), ("ips",), draws)
+    np.testing.assert_allclose(square.mean(axis=1), [1.0], rtol=1e-12)  # sum of A p(a) / A
 
 
 def test_the_logger_s_scores_stand_beside_the_target_s():
@@ -340,3 +345,37 @@ def test_shares_are_a_power_of_the_likelihood():
     for power in (1.0, 0.125):
         wanted = likely**power / (likely**power).sum()
         np.testing.assert_allclose(shares_of(losses, 10, power=power), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_positions_have_the_error_of_their_members_and_a_share_of_what_is_of_the_page(spread):
+    """Values and lifts at positions against the rows themselves, the aimed step as uncorrelated with them."""
+    rng = np.random.default_rng(9)
+    n, K = 300, 3
+    old, new = rng.dirichlet(np.full(4, 3.0), (2, n, K))
+    action = (old.cumsum(2) > rng.random((n, K, 1))).argmax(2)
+    shown = [np.take_along_axis(p, action[:, :, None], 2)[:, :, 0] for p in (old, new)]
+    alpha = np.array([1.0, 0.5, 0.5]) if spread else np.ones(K)
+    log = cr.RankingLog(
+        action=action, reward=rng.random((n, K)) + 0.2 * action, propensity=shown[0], position_weights=alpha,
+        targets={"new": cr.Propensity("factored", shown[1])}, dists={"propensity": old, "new": new},
+    )  # fmt: skip
+    fit = cr.Auto().fit(Workspace(MemorySource(log, threads=1), "new"))
+    state, columns = fit.sums(log), fit.columns(View(log, "new"))
+    found, solution = fit.estimate(state), fit.solution(state)
+    centre, weights = solution.decision.decision.centre, solution.decision.decision.weights
+    root = np.sqrt([m["tail_inflation"] for m in found.details["members"]])
+    places = np.stack(columns.positions.rows())  # (1 + J, K, n)
+    members = np.insert(places[1:], 1, places[1], axis=0)
+    share = alpha / (alpha @ alpha)
+    names = [(fit.key, ("aim", j)) for j in range(3)]
+    step = centre[1] * solution.decision.aim @ np.stack([columns.totals[key] for key in names])
+    local = np.einsum("j,jkn->k", weights, members) / n
+    values = local + (found.value - alpha @ local) * share
+    np.testing.assert_allclose([p.value for p in found.by_position], values, rtol=1e-9)
+    for lift, earned in ((found, 0.0), (found.lift, 1.0)):
+        rows = np.einsum("j,jkn->kn", centre * root, members) - earned * places[0]
+        variances = rows.var(axis=1, ddof=1) / n + share**2 * step.var(ddof=1) / n
+        errors = [p.stderr for p in lift.by_position]
+        np.testing.assert_allclose(errors, np.sqrt(variances), rtol=1e-9)
+    assert centre[1] > 0 and step.var() > 0

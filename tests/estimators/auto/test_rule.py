@@ -1,5 +1,7 @@
 """The rule by itself: a pure function of means and covariances, moved and bounded as it says."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from benchmarks.interval_coverage import World
@@ -11,14 +13,21 @@ from counterrank.estimators.auto.rule import (
     Decision,
     MemberStep,
     Summary,
-    contrast_of,
     decide,
-    estimate_from,
+    half_of_lift,
     moved,
     taken,
 )
-from counterrank.estimators.base import Workspace
-from counterrank.statistics import bias_aware_half, bias_aware_value, critical_value
+from counterrank.estimators.auto.solving import Members, MemberTable, solution_of
+from counterrank.estimators.base import Estimate
+from counterrank.statistics import (
+    PositionSums,
+    Quantity,
+    UnitScores,
+    bias_aware_half,
+    bias_aware_value,
+    critical_value,
+)
 
 
 def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, **changes):
@@ -28,9 +37,9 @@ def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, *
     covariance = np.diag(np.array([0.01, *errors, *np.ones(len(models))], dtype=float) ** 2)
     options = {
         "members": members, "n": 1000, "units": 1000, "alpha": np.ones(2), "value": value, "covariance": covariance,
-        "at": np.tile(value[: 1 + J] / 2, (2, 1)), "at_covariance": np.zeros((2, 1 + J, 1 + J)),
+        "at": np.tile(value[: 1 + J] / 2, (2, 1)),
         "inflation": np.ones(J),
-        "seen": np.ones(J, dtype=bool), "unsupported": np.zeros(J), "alone": 0.0, "jointly": 0.0, "terms": np.eye(J),
+        "seen": np.ones(J, dtype=bool), "unsupported": np.zeros(J), "alone": 0.0, "jointly": 0.0,
         "volume": np.zeros(2), "ess": 20.0,
     }  # fmt: skip
     return Summary(**{**options, **changes})
@@ -82,7 +91,7 @@ def test_intervals_of_weights_alone_contain_the_truth(exploration):
 
 def half_of(given, decision):
     """Half the length of the 95 % interval of the lift."""
-    return contrast_of(given, decision).lift.half(0.95)
+    return half_of_lift(given, decision)
 
 
 MODELLED = {"members": ("models", "aimed", "iips", "ips"), "models": (0.9, 1.2)}
@@ -249,10 +258,12 @@ def test_a_group_of_rows_follows_all_rows_and_has_an_interval_of_its_own():
     decision = decide(whole)
     assert decide(group).weights[1] > 0.2 and decision.weights[1] == 0.0
     found = decide(group, follows=decision)
-    # All rows do not move. The group goes as far as the end of its interval, and no further.
-    half = half_of(group, found)
-    assert found.centre.tolist() == [0, 1, 0, 0] and half > 0.3 * 1.96
-    assert found.weights @ group.value[1:5] == pytest.approx(1.7 - half)
+    # All rows do not move. The group moves by what its own rows show beyond chance.
+    assert found.centre.tolist() == [0, 1, 0, 0] and half_of(group, found) > 0.3 * 1.96
+    assert found.weights @ group.value[1:5] == pytest.approx(1.0 + 0.7 * (1 - (0.6 / 0.7) ** 2))
+    far = summary([1.0, 9.0, 9.0, 1.0], [0.0, 0.3, 0.1, RARE], members=MODELLED["members"])
+    followed = decide(far, follows=decision)
+    assert followed.weights @ far.value[1:5] == pytest.approx(1.0 + 8.0 * (1 - (0.6 / 8.0) ** 2))
     calm = summary([1.0, 1.5, 9.0, 1.0], [0.0, 0.3, 0.1, RARE], members=MODELLED["members"])
     assert decide(calm, follows=decision).weights.tolist() == [1.0, 0.0, 0.0, 0.0]
 
@@ -285,15 +296,15 @@ ALPHA = np.array([1.0, 0.5])
 def of_two_positions(**changes):
     """Three members and two models at two positions, everything correlated with everything."""
     rng = np.random.default_rng(11)
-    roots = rng.normal(size=(3, 6, 6))
-    whole, *by_position = 1e-3 * roots @ roots.swapaxes(1, 2)
+    root = rng.normal(size=(6, 6))
+    whole = 1e-3 * root @ root.T
     options = {
         "members": ("models", "iips", "ips"), "n": 40, "units": 5, "alpha": ALPHA,
         "value": np.array([0.8, 1.0, 1.3, 1.1, 0.9, 1.2]), "covariance": whole,
         "at": np.array([[0.5, 0.7, 0.9, 0.6], [0.4, 0.5, 0.3, 0.8]]),
-        "at_covariance": np.stack(by_position)[:, :4, :4], "inflation": np.array([1.0, 1.5, 4.0]),
+        "inflation": np.array([1.0, 1.5, 4.0]),
         "seen": np.ones(3, dtype=bool), "unsupported": np.array([0.0, 0.1, 0.25]), "alone": 0.5,
-        "jointly": 0.0, "terms": np.eye(3), "volume": np.zeros(2), "ess": 20.0,
+        "jointly": 0.0, "volume": np.zeros(2), "ess": 20.0,
     }  # fmt: skip
     return Summary(**{**options, **changes})
 
@@ -307,8 +318,21 @@ def chosen(
 
 
 def estimate_of(given, decision=None, *, level=0.9):
-    workspace = Workspace(None, "new", level=level)
-    return estimate_from(given, decision or chosen(), workspace, ("first",), {})
+    """The estimate of a decision over columns whose means have just this covariance."""
+    values, vectors = np.linalg.eigh(given.covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    rows, T, J = UnitScores(given.n, given.units), len(root), len(given.members)
+    earned = Quantity(rows, float(given.value[0]), root[0])
+    sums = SimpleNamespace(rows=rows, mean=lambda key: earned)
+    nothing = np.zeros((T, 0))
+    members = Members(
+        given.members, given.value, root, nothing, given.at, np.zeros((2, 1 + J, 0)),
+        given.inflation, given.seen, given.unsupported,
+    )  # fmt: skip
+    block = PositionSums(("earned",), np.zeros((2, 1)))
+    table = MemberTable(members, given, sums, block, np.eye(T), np.zeros(0))
+    solution = solution_of(table, decision or chosen())
+    return Estimate.of(solution, "new", "auto", level=level)
 
 
 def test_the_estimate_and_its_interval_are_their_combinations_of_members():
@@ -325,14 +349,6 @@ def test_the_estimate_and_its_interval_are_their_combinations_of_members():
             found.interval(level), (centre - half, centre + half), rtol=1e-12
         )
     assert (found.ess, found.n, found.level, found.allowance) == (20.0, 40, 0.9, 0.07)
-    # What histories add to the total stands at positions in proportion to alpha: totals agree.
-    plain = given.at[:, 1:] @ w
-    added = (value - ALPHA @ plain) / (ALPHA @ ALPHA) * ALPHA
-    assert abs(added).min() > 0.01
-    own = np.array([p.value for p in found.by_position])
-    np.testing.assert_allclose(own, plain + added, rtol=1e-12)
-    errors = [np.sqrt(c @ one[1:, 1:] @ c) for one in given.at_covariance]
-    np.testing.assert_allclose([p.stderr for p in found.by_position], errors, rtol=1e-12)
 
     lift, away = found.lift, np.array([-1.0, *c])
     covariance = given.covariance[:4, :4]
@@ -340,11 +356,6 @@ def test_the_estimate_and_its_interval_are_their_combinations_of_members():
     half = bias_aware_half(error, 0.07, 0.9, 4)
     wanted = [value - 0.8, error, centre - 0.8 - half, centre - 0.8 + half]
     np.testing.assert_allclose([lift.value, lift.stderr, lift.low, lift.high], wanted, rtol=1e-12)
-    np.testing.assert_allclose(
-        [p.value for p in lift.by_position], own - given.at[:, 0], rtol=1e-12
-    )
-    errors = [np.sqrt(away @ one @ away) for one in given.at_covariance]
-    np.testing.assert_allclose([p.stderr for p in lift.by_position], errors, rtol=1e-12)
     gradient = np.array([-value / 0.8**2, *(c / 0.8)])
     half = bias_aware_half(np.sqrt(gradient @ covariance @ gradient), 0.07 / 0.8, 0.9, 4)
     middle = centre / 0.8 - 1
@@ -353,15 +364,6 @@ def test_the_estimate_and_its_interval_are_their_combinations_of_members():
         [value / 0.8 - 1, middle - half, middle + half],
         rtol=1e-12,
     )
-
-
-def test_positions_share_the_error_of_the_aimed_step():
-    """The step corrects the page; at positions of equal weight each has its part of the error."""
-    given = summary([1.0, 1.2, 1.0, 1.0], [0.1, 0.5, 0.1, RARE], members=MODELLED["members"])
-    found = estimate_of(given, decide(given))
-    step = np.sqrt(0.1**2 + 0.5**2)
-    for one in (*found.by_position, *found.lift.by_position):
-        assert one.stderr == pytest.approx(step / 2, rel=1e-12)
 
 
 def test_the_details_are_those_of_the_members():
@@ -377,21 +379,21 @@ def test_the_details_are_those_of_the_members():
     assert found["models"] == [0.9, 1.2]
 
 
-def test_one_unit_has_one_degree_of_freedom_and_a_logger_that_earned_nothing_no_ratio():
-    given = of_two_positions(units=1, value=np.array([0.0, 1.0, 1.3, 1.1, 0.9, 1.2]))
+def test_few_units_have_few_degrees_of_freedom_and_a_logger_that_earned_nothing_no_ratio():
+    given = of_two_positions(units=2, value=np.array([0.0, 1.0, 1.3, 1.1, 0.9, 1.2]))
     found = estimate_of(given)
     half = bias_aware_half(found.stderr, 0.07, 0.9, 1)
     centre = np.array([0.1, 0.3, 0.6]) @ given.value[1:4]
     np.testing.assert_allclose(found.interval(), (centre - half, centre + half), rtol=1e-12)
     half = bias_aware_half(found.lift.stderr, 0.07, 0.9, 1)
     assert found.lift.high == pytest.approx(centre + half, rel=1e-12)
+    assert half_of_lift(given, chosen(), 0.9) == pytest.approx(half, rel=1e-12)
     assert np.isnan(found.lift.relative)
 
 
 def test_flags_say_what_is_missing_and_what_is_not():
     found = estimate_of(of_two_positions())
     assert [flag.partition(":")[0] for flag in found.flags] == [
-        "first",
         "no-support",
         "model-alone",
         "bias-allowance",
@@ -399,9 +401,9 @@ def test_flags_say_what_is_missing_and_what_is_not():
     assert found.flags[-1].endswith("a bias of 0.07 (given 0.07; docs/explanation/auto.md)")
     at_the_line = DEFAULTS.flag_model_share
     calm = estimate_of(of_two_positions(unsupported=np.zeros(3), alone=at_the_line))
-    assert [flag.partition(":")[0] for flag in calm.flags] == ["first", "bias-allowance"]
+    assert [flag.partition(":")[0] for flag in calm.flags] == ["bias-allowance"]
     given = of_two_positions(unsupported=np.zeros(3), alone=0.0)
-    assert estimate_of(given, chosen(allowance=0.0)).flags == ("first",)
+    assert estimate_of(given, chosen(allowance=0.0)).flags == ()
 
 
 def test_a_log_is_no_evidence_without_weights_or_beyond_the_reach_of_models():

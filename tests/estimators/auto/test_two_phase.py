@@ -8,9 +8,11 @@ import pytest
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
-from counterrank.estimators import View, Workspace, crossfit
-from counterrank.estimators.auto.auto import AutoPlan, add_second_phase, calibration
+from counterrank.estimators import Workspace, crossfit
+from counterrank.estimators.auto.auto import AutoFit
+from counterrank.estimators.auto.members import add_second_phase, calibration
 from counterrank.estimators.auto.nuisances import fit_aimed
+from counterrank.estimators.auto.solving import summary_of
 from counterrank.research.simulate import World
 
 WORLD = World(seed=5, behavior="dbn", K=4, items=10)
@@ -34,10 +36,11 @@ def few(monkeypatch):
 
 def summed_up(log, models, seed):
     """Values and covariances (2, ...) of the members with models, without the error of fits."""
-    plan = AutoPlan(Workspace(MemorySource(log), "new", seed=seed), models, (), None)
-    plan.limit = 10.0  # the same for any rate
-    state = replace(plan.partial(View(log, "new")).state, folds=np.zeros((0, 4)))
-    found = plan.decision(state)[0]
+    fit = AutoFit(Workspace(MemorySource(log), "new", seed=seed), models, (), None)
+    fit.limit = 10.0  # the same for any rate
+    state = fit.sums(log)
+    more = replace(state.more[fit.key], folds=np.zeros((0, 4)))
+    found = summary_of(fit, state.sums, more)
     return found.value[1:3], np.diag(found.covariance)[1:3], found
 
 
@@ -115,14 +118,14 @@ def test_pieces_of_the_log_agree(log, few):
     """Which rows are asked about hangs on their numbers, not on batches: nothing grows with n."""
     found = []
     for size in (1500, 400):
-        plan = cr.Auto().plan(Workspace(MemorySource(log, threads=1), "new", by_unit=True))
-        states = [plan.partial(View(part, "new")).state for part in log.chunks(size)]
-        found.append(plan.finish(sum(states[1:], start=states[0])))
+        fit = cr.Auto().fit(Workspace(MemorySource(log, threads=1), "new", by_unit=True))
+        states = [fit.sums(part) for part in log.chunks(size)]
+        found.append(fit.estimate(sum(states[1:], start=states[0])))
     assert found[0].value == pytest.approx(found[1].value, rel=1e-9)
     assert found[0].stderr == pytest.approx(found[1].stderr, rel=1e-9)
     # The first of the two controls sums I / p - 1.
-    excess = sum(state.sums.total[-2] for state in states)
-    assert 220 < (log.n + excess) * plan.rate < 380  # 300 expected, five standard deviations
+    excess = sum(state.sums.rows.total[-2] for state in states)
+    assert 220 < (log.n + excess) * fit.rate < 380  # 300 expected, five standard deviations
 
 
 def test_prefix_numbers_alone_are_sampled_too(log, few):

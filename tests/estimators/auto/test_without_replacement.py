@@ -43,9 +43,9 @@ def test_pieces_of_the_log_agree(log):
     found = []
     for size in (600, 150):
         workspace = Workspace(MemorySource(log, threads=1), "new")
-        plan = cr.Auto().plan(workspace)
-        states = [plan.partial(View(part, "new")).state for part in log.chunks(size)]
-        found.append(plan.finish(sum(states[1:], start=states[0])))
+        fit = cr.Auto().fit(workspace)
+        states = [fit.sums(part) for part in log.chunks(size)]
+        found.append(fit.estimate(sum(states[1:], start=states[0])))
     assert found[0].value == pytest.approx(found[1].value, rel=1e-9)
     assert found[0].stderr == pytest.approx(found[1].stderr, rel=1e-9)
     inflation = [[m["tail_inflation"] for m in one.details["members"]] for one in found]

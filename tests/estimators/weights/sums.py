@@ -14,9 +14,9 @@ def arrays(n=40, seed=0):
     return rng.normal(1, 1, (n, 2)), rng.uniform(0.2, 2, (n, 2)), rng.random((n, 2))
 
 
-def made(n=40, *, full=True, units=None, seed=0):
+def made(n=40, seed=0):
     y, w, r = arrays(n, seed)
-    return moments_of(y, w, r, ALPHA, full=full, bucket=units)[0]
+    return moments_of(y, w, r, ALPHA)[0]
 
 
 ITEMS = np.array([np.random.default_rng(i).permutation(4)[:3] for i in range(30)])

@@ -1,6 +1,7 @@
 """Diagnostics of weights against their definitions on the rows."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,12 +19,18 @@ from counterrank.estimators.weights.diagnostics import (
 )
 from counterrank.estimators.weights.moments import moments_of
 from counterrank.evaluation.exploration import support
+from counterrank.statistics import mean, sums_of
 
 
 def moments(w, *, bucket=None):
     w = np.asarray(w, dtype=float)
     w = w[:, None] if w.ndim == 1 else w
-    return moments_of(w, w, np.ones_like(w), np.ones(w.shape[1]), bucket=bucket)[0]
+    found = moments_of(w, w, np.ones_like(w), np.ones(w.shape[1]))[0]
+    if bucket is None:
+        return found
+    sums = sums_of([*w.T], bucket)
+    errors = [mean(sums, k).stderr for k in range(w.shape[1])]
+    return replace(found, units=sums.units, by_unit=np.array(errors))
 
 
 def names(flags):
@@ -168,9 +175,11 @@ def test_top_rows_of_an_estimator_point_into_the_log():
         targets={"new": rng.random((5000, 2))},
     )  # fmt: skip
     source = MemorySource(log)
-    plan = cr.IPS().plan(Workspace(source, "new"))
+    fitted = cr.IPS().fit(Workspace(source, "new"))
     top = source.reduce(
-        lambda batch: top_rows_of(batch.rows, plan.partial(View(batch, "new")).columns()[0])
+        lambda batch: top_rows_of(
+            batch.rows, fitted.columns(View(batch, "new")).totals[fitted.mean_of]
+        )
     )
     totals = (log.targets["new"].values / log.propensity.values).prod(1) * log.reward.sum(1)
     assert top.rows.tolist() == np.argsort(-totals)[:KEPT].tolist()

@@ -19,44 +19,39 @@ The controls (I_i / p - 1) (1, y_i) have mean zero. They remove the chance varia
 rows and their rewards y, which leaves (1/p - 1) Var(e | y) / n for the second term.
 """
 
-from copy import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
 from counterrank.arrays import Floats, Ints
 from counterrank.data.encoding import context_columns
-from counterrank.data.log import LOGGING, RankingLog
+from counterrank.data.log import RankingLog
 from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.defaults import DEFAULTS
-from counterrank.estimators.auto.nuisances import SUMS, aim, nuisances_for
-from counterrank.estimators.auto.rule import (
-    MODELS,
-    AutoState,
-    Decision,
-    Summary,
-    decide,
-    estimate_from,
+from counterrank.estimators.auto.members import (
+    add_second_phase,
+    calibration,
+    members_of,
+    reach,
     squares_of,
-    summarise,
+    tails_of,
+    weights_of,
 )
-from counterrank.estimators.base import Estimate, Estimator, Part, Plan, View, Workspace
+from counterrank.estimators.auto.nuisances import SUMS, aim, nuisances_for
+from counterrank.estimators.auto.rule import MODELS
+from counterrank.estimators.auto.solving import AutoSums, solved
+from counterrank.estimators.base import Estimator, Fitted, View, Workspace
+from counterrank.estimators.columns import ALL, Columns, PositionColumns, Rows, logged
 from counterrank.estimators.crossfit import Prediction, Predictions, drawn_once
-from counterrank.estimators.weights.ratios import Ratios, excess_squares
-from counterrank.models import Stream, whole_distribution
-from counterrank.policies import Policy, RowRandom
-from counterrank.statistics import sums_of
-
-#: Interaction orders between the own item and the whole ranking. Higher orders are too noisy at the
-#: usual sizes of logs.
-ORDERS = (2, 3)
-#: Longer rankings have no orders: products of so many ratios are zero or overflow.
-LONGEST = 1024
+from counterrank.estimators.solution import Solution, Traits
+from counterrank.models import Stream
+from counterrank.policies import RowRandom
+from counterrank.statistics import ColumnSums, Key
 
 
-class AutoPlan(Plan[AutoState]):
-    """One additive pass over every member, then a decision."""
+class AutoFit(Fitted):
+    """Members, models and aimed step of a log, ready for the pass."""
 
     def __init__(
         self,
@@ -65,146 +60,161 @@ class AutoPlan(Plan[AutoState]):
         flags: tuple[str, ...],
         allowance: float | None,
     ) -> None:
-        self.key = (workspace.target, "auto", allowance)
+        self.name, self.traits = "auto", Traits("auto")
+        self.key = (workspace.metric, workspace.target, "auto", allowance)
         self.workspace, self.flags, self.allowance = workspace, flags, allowance
         self.nuisances, self.modelled = nuisances, len(nuisances.shares) > 0
-        #: What all rows say, where the plan is for groups of them.
-        self.whole: tuple[Summary, Decision] | None = None
         self.members = members_of(workspace.ratios, modelled=self.modelled)
         if not self.members:
             raise EstimatorError("'auto' finds no usable weights in these propensities")
-        # The member with the smallest weights.
-        self.own = self.members[int(self.members[0] == MODELS)]
+        #: The member with the smallest weights.
+        self.smallest = self.members[int(self.members[0] == MODELS)]
         rows = workspace.source.n or DEFAULTS.training_rows
-        # Share of the rows on which models and own-position weights are computed.
+        #: Share of the rows on which models and own-position weights are computed.
         self.rate = nuisances.rate
-        # Without a model nothing replaces the weight that a limit removes.
+        #: Without a model nothing replaces the weight that a limit removes.
         self.limit = (
             max(DEFAULTS.clip * (rows * self.rate) ** 0.5, 1.0) if self.modelled else np.inf
         )
         # Blocks are spread over the whole log, because logs change over time.
         self.block = DEFAULTS.fold_block / self.rate
         self.stride = -(-int(rows * self.rate) // DEFAULTS.fold_rows)
+        #: Number of terms of the aimed step.
+        self.aims = 0 if nuisances.span is None else SUMS
+        terms = [("aim", number) for number in range(self.aims)]
+        models = [("model", number) for number in range(len(nuisances.shares))]
+        #: Row totals in the order in which they are made, the logger's first; controls come last.
+        names = (*self.members, *models, *terms)
+        self.totals: list[Key] = [logged(workspace.metric), *((self.key, name) for name in names)]
+        self.places: list[Key] = [(self.key, name, "at") for name in self.members]
+
+    def control_keys(self, count: int) -> tuple[Key, ...]:
+        """Return the keys of so many controls."""
+        return tuple((self.key, "control", number) for number in range(count))
 
     # Weights too large for a number are reported at the end.
     @np.errstate(over="ignore", invalid="ignore")
-    def partial(self, view: View) -> Part[AutoState]:
-        """Sum every member's contributions."""
-        batch = view.batch
-        # The rows that models are asked about, drawn by their numbers; None for all.
-        rows = None
-        if self.rate < 1.0:
-            drawn = RowRandom(batch.numbers, [self.workspace.seed, Stream.ASKED_ROWS])
-            rows = np.flatnonzero(drawn.random(batch.n) < self.rate)
-        near = view if rows is None else view.part(("asked", self.rate), rows)
-        look = self.nuisances.predict(near)
-        members = self.members if rows is None else self.members[:2]
-        key = ("auto", members, self.limit)
-        weights, sums, reached = near.once(key, lambda: self._weighed(near, members))
-        columns, totals = self._contributions(near.batch, weights, look)
-        residual = (near.batch.reward - look.q) @ near.batch.position_weights
+    def columns(self, view: View) -> Columns:
+        """Return members, models, aimed step and controls of each row, and members at each position."""
+        batch, asked = view.batch, self._asked(view.batch)
+        near = view if asked is None else view.part(("asked", self.rate), asked)
+        prediction = self.nuisances.predict(near)
+        members = self.members if asked is None else self.members[:2]
+        weights, squares, reached = near.once(
+            ("auto", members, self.limit), lambda: self._weighed(near, members)
+        )
+        places, totals = self._contributions(near.batch, weights, prediction)
+        residual = (near.batch.reward - prediction.q) @ near.batch.position_weights
         aims = aim(self.nuisances, near, residual)
         controls = view.once(("controls", self.modelled), lambda: self._controls(view))
-        if rows is not None:
-            exact = columns, totals
-            columns, totals, squares = self._cheap_phase(view)
-            sums = sums | squares
-            add_second_phase(columns, totals, exact, rows, self.rate)
-            controls = calibration(totals[0], rows, self.rate)
-            asked, aims = aims, np.zeros((len(aims), batch.n))
-            aims[:, rows] = asked / self.rate
-        mean_weight = weights[self.own].mean(axis=1)
-        some = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
-        part = self.nuisances.compared(near, some)
-        draws = None
-        if self.nuisances.draws and part.batch.n:
-            draws = drawn_once(part, self.nuisances.fold_draws, self.workspace.seed)
-        tails, tail_rows = tails_of(part, self.members, draws)
-        bucket = batch.bucket if self.workspace.by_unit else None
-        state = AutoState(
-            first=columns.sum(axis=2),
-            second=columns @ columns.swapaxes(1, 2),
-            sums=sums_of([*totals, *aims, *controls], bucket),
-            mixed=columns @ controls.T,
-            square=np.array([sums[name] for name in self.members]),
-            covered=reached,
-            tails=tails,
-            tail_rows=tail_rows,
-            ratio=(view.ratios.rho**2).sum(axis=0) if view.ratios.kind == "factored" else np.zeros(0),
-            folds=self._by_fold(part, {name: w[some] for name, w in weights.items()}),
-            fold_rows=len(some),
-            mean_weight=np.array([mean_weight.sum(), mean_weight @ mean_weight]) / self.rate,
-            volume=np.zeros(batch.K) if look.volume is None else look.volume.sum(axis=0) / self.rate,
+        cheap = None
+        if asked is not None:
+            exact = places, totals
+            places, totals, cheap = self._cheap_phase(view)
+            add_second_phase(places, totals, exact, asked, self.rate)
+            controls = calibration(totals[0], asked, self.rate)
+            step, aims = aims, np.zeros((len(aims), batch.n))
+            aims[:, asked] = step / self.rate
+        compared = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
+        rows = AutoRows(
+            self.rate, asked, squares, cheap, reached, *self._compared(near, compared, weights),
+            view.ratios.rho if view.ratios.kind == "factored" else None,
+            weights[self.smallest].mean(axis=1), prediction.volume, batch.n, batch.K,
         )  # fmt: skip
-        return Part(
-            state,
-            lambda: [*totals[1 : 1 + len(self.members)], *aims, *controls],
-            lambda k: [*columns[k, 1:]],
+        keys = self.control_keys(len(controls))
+        # What the logger earned stands among the columns already.
+        columns = dict(zip([*self.totals[1:], *keys], [*totals[1:], *aims, *controls], strict=True))
+        positions = PositionColumns(
+            (logged(self.workspace.metric), *self.places),
+            lambda: [places[:, j] for j in range(places.shape[1])],
+            beside=keys,
+            by_unit=False,
+            in_groups=True,
         )
+        return Columns(columns, positions, rows.summed)
+
+    def _asked(self, batch: RankingLog) -> Ints | None:
+        """Return the rows that models are asked about, drawn by their numbers; None for all."""
+        if self.rate >= 1.0:
+            return None
+        drawn = RowRandom(batch.numbers, [self.workspace.seed, Stream.ASKED_ROWS])
+        return np.flatnonzero(drawn.random(batch.n) < self.rate)
 
     def _weighed(
         self, view: View, members: tuple[str, ...]
-    ) -> tuple[dict[str, Floats], dict[str, float], Floats]:
-        """Return weights, the sums of their squares, and what they reach: the same for all rewards."""
-        weights, shown = weights_of(view, members, self.limit), view.batch.action >= 0
-        squares = {name: float(((w * shown) ** 2).sum()) / self.rate for name, w in weights.items()}
-        return weights, squares, covered(weights.get("iips"), view.ratios, self.limit) / self.rate
+    ) -> tuple[dict[str, Floats], Floats, Floats]:
+        """Return weights, their squares, and what they reach, of each row: the same for all rewards."""
+        weights = weights_of(view, members, self.limit)
+        return weights, squares_of(view, weights), reach(view, weights.get("iips"), self.limit)
 
-    def _cheap_phase(self, view: View) -> tuple[Floats, Floats, dict[str, float]]:
+    def _cheap_phase(self, view: View) -> tuple[Floats, Floats, Floats]:
         """Return the members on all rows, with the mean reward of a position as the model.
 
-        With them the sums of squared weights of the members that stay cheap.
+        With them the squared weights of the members that stay cheap (J - 2, n).
         """
         batch = view.batch
-        cheap = view.ratios.kind != "policy"
-        weights = weights_of(
-            view, tuple(m for m in self.members if m != "iips" or cheap), self.limit
-        )
-        # Marginals of rankings without replacement cost more than all the rest; ones replace them.
-        weights = {name: weights.get(name, weights[MODELS]) for name in self.members}
-        q = np.where(batch.action >= 0, self.nuisances.level, 0.0)
+        shown = batch.action >= 0
+
+        def weighed() -> dict[str, Floats]:
+            # Marginals of rankings without replacement cost more than all the rest; ones replace them.
+            exact = tuple(m for m in self.members if m != "iips" or view.ratios.kind != "policy")
+            weights = weights_of(view, exact, self.limit)
+            return {name: weights.get(name, weights[MODELS]) for name in self.members}
+
+        weights = view.once(("cheap weights", self.members, self.limit), weighed)
+        q = np.where(shown, self.nuisances.level, 0.0)
         delta = batch.position_weights * (batch.reward - q)
         total = q @ batch.position_weights + delta.sum(axis=1)
-        look = Prediction(q, q, delta, np.tile(total, (len(self.nuisances.shares), 1)))
-        shown = batch.action >= 0
-        squares = {name: float(((weights[name] * shown) ** 2).sum()) for name in self.members[2:]}
-        return *self._contributions(batch, weights, look), squares
+        flat = Prediction(q, q, delta, np.tile(total, (len(self.nuisances.shares), 1)))
+        squares = squares_of(view, {name: weights[name] for name in self.members[2:]})
+        return *self._contributions(batch, weights, flat), squares.reshape(-1, batch.n)
 
     def _contributions(
-        self, batch: RankingLog, weights: dict[str, Floats], look: Prediction
+        self, batch: RankingLog, weights: Mapping[str, Floats], prediction: Prediction
     ) -> tuple[Floats, Floats]:
         """Return rewards and members at each position (K, 1 + J, n), and row totals (T, n)."""
-        error, columns = batch.reward - look.q, np.empty((batch.K, 1 + len(weights), batch.n))
+        error, columns = batch.reward - prediction.q, np.empty((batch.K, 1 + len(weights), batch.n))
         columns[:, 0] = batch.reward.T
         for j, w in enumerate(weights.values()):
-            np.add(look.mean.T, (w * error).T, out=columns[:, 1 + j])
-        return columns, self._totals(batch, weights, look)
+            np.add(prediction.mean.T, (w * error).T, out=columns[:, 1 + j])
+        return columns, self._totals(batch, weights, prediction)
 
-    def _totals(self, batch: RankingLog, weights: dict[str, Floats], look: Prediction) -> Floats:
+    def _totals(
+        self, batch: RankingLog, weights: Mapping[str, Floats], prediction: Prediction
+    ) -> Floats:
         """Return row totals (T, n): the logged reward, the members, and the first member by each model.
 
         Own-position weights multiply surprises along the click history, which vary less than residuals.
         Richer weights multiply residuals, for which they are exact.
         """
         alpha = batch.position_weights
-        base, mean, residual = (
-            batch.reward @ alpha,
-            look.mean @ alpha,
-            alpha * (batch.reward - look.q),
-        )
+        base, mean = batch.reward @ alpha, prediction.mean @ alpha
+        residual = alpha * (batch.reward - prediction.q)
         rows = [base]
         for name, w in weights.items():
-            rows.append(mean + np.einsum("nk,nk->n", w, look.delta if name == "iips" else residual))
-        return np.stack([*rows, *look.totals])
+            surprise = prediction.delta if name == "iips" else residual
+            rows.append(mean + np.einsum("nk,nk->n", w, surprise))
+        return np.stack([*rows, *prediction.totals])
 
-    def _by_fold(self, view: View, weights: dict[str, Floats]) -> Floats:
-        """Return the members' totals by each fit (F, J), summed over some rows, for the jackknife."""
-        out = np.zeros((self.nuisances.folds, len(self.members)))
+    def _compared(
+        self, view: View, rows: Ints, weights: Mapping[str, Floats]
+    ) -> tuple[Ints, Floats, Floats]:
+        """Return the rows on which fits are compared, the tails there, and the members by each fit (F, J, n)."""
+        part = self.nuisances.compared(view, rows)
+
+        def tails() -> Floats:
+            draws = None
+            if self.nuisances.draws and part.batch.n:
+                draws = drawn_once(part, self.nuisances.fold_draws, self.workspace.seed)
+            return tails_of(part, self.members, draws)
+
+        some = {name: w[rows] for name, w in weights.items()}
         # Members without models stay at zero, because no fit changes them.
-        for fold in range(len(out) if view.batch.n else 0):
-            totals = self._totals(view.batch, weights, self.nuisances.predict(view, fold))
-            out[fold, : len(weights)] = totals[1 : 1 + len(weights)].sum(axis=1)
-        return out
+        folds = np.zeros((self.nuisances.folds, len(self.members), len(rows)))
+        for fold in range(len(folds) if len(rows) else 0):
+            totals = self._totals(part.batch, some, self.nuisances.predict(part, fold))
+            folds[fold, : len(some)] = totals[1 : 1 + len(some)]
+        return rows, part.once(("tails", self.members), tails), folds
 
     def _controls(self, view: View) -> Floats:
         """Return the controls (w_l - 1) and (w_l - 1) x_j (H, n), of mean zero, where there is no model."""
@@ -219,51 +229,70 @@ class AutoPlan(Plan[AutoState]):
         x = np.nan_to_num(context_columns(view.batch)).T[: max(most // len(excess) - 1, 0)]
         return np.ascontiguousarray(np.concatenate([excess, *(excess * row for row in x)], axis=0))
 
-    def decision(self, state: AutoState) -> tuple[Summary, Decision]:
-        """Return means and covariances, and the decision of the rule."""
-        like, follows = self.whole or (None, None)
-        models = self.nuisances
-        summary = summarise(
-            state,
-            self.members,
-            self.workspace.first.position_weights,
-            modelled=self.modelled,
-            aims=0 if models.span is None else SUMS,
-            like=like,
+    def solve(self, sums: ColumnSums, more: AutoSums, whole: Solution | None = None) -> Solution:
+        """Return the solution; groups of rows follow the decision of all, so that they average to it."""
+        return solved(self, sums, more, whole)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AutoRows:
+    """Numbers of the rows of a batch of which no products are needed.
+
+    `asked` are the rows that models were asked about, None for all; `squares` (J', n'), `reached` (2, 2, n'),
+    `smallest` (n') and `volume` (n', K) are of these. `cheap` (J - J', n) are the squares of other members, of
+    all rows. `tails` (2, J, c) and `folds` (F, J, c) are of the rows `compared` (c,), numbered among those
+    that were asked.
+    """
+
+    rate: float
+    asked: Ints | None
+    squares: Floats
+    cheap: Floats | None
+    reached: Floats
+    compared: Ints
+    tails: Floats
+    folds: Floats
+    ratio: Floats | None
+    smallest: Floats
+    volume: Floats | None
+    n: int
+    K: int
+
+    def summed(self, rows: Rows) -> AutoSums:
+        """Return the sums over some rows."""
+        asked = rows if self.asked is None else _within(rows, self.asked, self.n)
+        compared = _within(asked, self.compared, len(self.smallest))
+        tails, folds = self.tails[:, :, _fitting(compared, self.tails)], self.folds[:, :, compared]
+        squares = self.squares[:, asked].sum(axis=1) / self.rate
+        if self.cheap is not None:
+            squares = np.concatenate([squares, self.cheap[:, rows].sum(axis=1)])
+        weight = self.smallest[asked]
+        return AutoSums(
+            squares,
+            self.reached[:, :, asked].sum(axis=2) / self.rate,
+            tails.sum(axis=2),
+            tails.shape[2],
+            folds.sum(axis=2),
+            len(self.compared[compared]),
+            np.zeros(0) if self.ratio is None else (self.ratio[rows] ** 2).sum(axis=0),
+            np.array([weight.sum(), weight @ weight]) / self.rate,
+            np.zeros(self.K) if self.volume is None else self.volume[asked].sum(axis=0) / self.rate,
         )
-        # All closed forms count in the models' disagreement.
-        trusted = models.shares >= DEFAULTS.least_share if models.draws else None
-        return summary, decide(
-            summary, self.allowance, models.unknown, trusted, follows, doubted=models.doubted
-        )
 
-    def within(self, state: AutoState) -> "AutoPlan":
-        """Return the plan for groups of rows: their estimates are averages to that of all rows."""
-        plan = copy(self)
-        plan.whole = self.decision(state)
-        return plan
 
-    def finish(self, state: AutoState) -> Estimate:
-        """Return the estimate."""
-        summary, decision = self.decision(state)
-        details = {"regression": self.nuisances.details} if self.modelled else {}
-        return estimate_from(summary, decision, self.workspace, self.flags, details)
+def _within(rows: Rows, subset: Ints, n: int) -> Rows:
+    """Return where some of n rows stand in a subset of them."""
+    if isinstance(rows, slice):
+        return ALL
+    place = np.full(n, -1)
+    place[subset] = np.arange(len(subset))
+    places = place[rows]
+    return places[places >= 0]
 
-    def combination(self, state: AutoState) -> Floats:
-        """Return how the interval's centre combines the row totals of members, aimed step and controls."""
-        summary, decision = self.decision(state)
-        return decision.centre @ summary.terms
 
-    def controls(self, state: AutoState) -> int:
-        """Return the number of controls."""
-        return int(state.mixed.shape[2])
-
-    def placed(self, state: AutoState) -> Floats:
-        """Return how the centre of each position combines its members (K, J), without controls."""
-        summary, decision = self.decision(state)
-        # The aimed step is of the page: at a position its member is that of the models.
-        own = decision.centre @ summary.terms[:, : len(self.members)]
-        return np.tile(own, (len(state.first), 1))
+def _fitting(rows: Rows, table: Floats) -> Rows:
+    """Return the rows of a table; none where it has none."""
+    return rows if table.shape[2] else ALL
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,126 +323,7 @@ class Auto(Estimator):
                 f"{self.allowance}"
             )
 
-    def plan(self, workspace: Workspace) -> Plan[AutoState]:
-        """Fit what the log allows and return the pass."""
+    def fit(self, workspace: Workspace) -> Fitted:
+        """Fit the models that the log allows."""
         nuisances, flags = nuisances_for(workspace)
-        return AutoPlan(workspace, nuisances, flags, self.allowance)
-
-
-def members_of(ratios: Ratios, *, modelled: bool) -> tuple[str, ...]:
-    """Return the members that these ratios support, from the models to the weights of whole rankings."""
-    K = ratios.rho.shape[1]
-    found = ["iips"] if "position" in ratios.supports else []
-    if ratios.batch.page_reward:
-        pass  # The reward is that of the page, so no member lies between no item and all items.
-    elif ratios.kind == "factored" and K <= LONGEST:
-        # Orders need independent positions. Other logs have prefixes between own item and whole ranking.
-        found += [f"order-{m}" for m in ORDERS if m < K]
-    elif "prefix" in ratios.supports and K > 1 and not (modelled and found):
-        # Not beside models: prefixes have a bias of their own, as people do not only read downwards.
-        found.append("rips")
-    if "joint" in ratios.supports and (K > 1 or "iips" not in found):
-        found.append("ips")
-    return tuple([MODELS, *found] if modelled and found else found)
-
-
-def weights_of(view: View, members: tuple[str, ...], limit: float) -> dict[str, Floats]:
-    """Return each member's weights (n, K), those of own positions cut at `limit`."""
-    ratios, out = view.ratios, {}
-    whole, orders = np.ones((view.batch.K, view.batch.K), bool), {f"order-{m}": m for m in ORDERS}
-    for name in members:
-        if name == MODELS:
-            out[name] = np.ones(view.batch.action.shape)
-        elif name == "iips":
-            out[name] = np.minimum(ratios.position(), limit)
-        elif name == "rips":
-            out[name] = ratios.prefix()
-        elif name == "ips":
-            out[name] = ratios.full()
-        else:
-            out[name] = ratios.ordered(whole, orders[name])
-    return out
-
-
-def covered(weights: Floats | None, ratios: Ratios, limit: float) -> Floats:
-    """Return sums and numbers of cut weights (2, 2): of single items, and of three neighbours.
-
-    Whole weights have a mean of one; what is missing of it is the share of the target that the log
-    does not reach. Neighbours stand for all threes of a page, and only independent positions have
-    weights of them.
-    """
-    shown, out = ratios.batch.action >= 0, np.zeros((2, 2))
-    if weights is not None:
-        out[0] = (weights * shown).sum(), shown.sum()
-    if ratios.kind == "factored":
-        K = ratios.rho.shape[1]
-        width = min(K, 3)
-        near = [slice(j, K - width + 1 + j) for j in range(width)]
-        # Padding stands at the end, so that threes of shown items end with a shown item.
-        within = shown[:, near[-1]]
-        product = reduce(np.multiply, [ratios.rho[:, at] for at in near])
-        out[1] = (np.minimum(product, limit) * within).sum(), within.sum()
-    return out
-
-
-def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> tuple[Floats, int]:
-    """Return sums over rows, by member (2, J), and the number of rows; none where the policies do not say.
-
-    They are the expected squares of weights, and the target's mass without support. Since
-    E_0[w^2] = E_pi[w], the effect of heavy weights on a variance follows from the policies, whether or not
-    such weights occurred: exactly from whole distributions, else from draws of the target.
-    """
-    batch = view.batch
-    if batch.n:
-        logging, wanted = (whole_distribution(batch, name) for name in (LOGGING, view.target))
-        # Ratios come last in this condition, because they may cost more than all the rest.
-        if logging is not None and wanted is not None and view.ratios.kind == "factored":
-            return _exact(batch, members, logging, wanted), batch.n
-        if draws is not None and isinstance(batch.propensity, Policy):
-            return _drawn(view, members, draws), batch.n
-    return np.zeros((2, len(members))), 0
-
-
-def _exact(batch: RankingLog, members: tuple[str, ...], logging: Floats, wanted: Floats) -> Floats:
-    square = squares_of(members, excess_squares(logging, wanted), batch.action >= 0)
-    # Target mass on items that the logger never shows there: no member's weights reach it.
-    missing = float(np.where(logging > 0, 0.0, wanted).sum(axis=2).mean(axis=1).sum())
-    return np.stack([square, np.full(len(members), missing)])
-
-
-def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Floats:
-    """Return the same from rankings of the target (n, S, K), since E_0[w^2] = E_pi[w]."""
-    batch, policy = view.batch, view.batch.target(view.target)
-    assert isinstance(policy, Policy) and isinstance(batch.propensity, Policy)
-    above, below = (own.prefix_log_probs(draws) for own in (policy, batch.propensity))
-    shown, supported = draws >= 0, np.isfinite(below)
-    ratio = np.exp(np.minimum(above - np.where(supported, below, 0.0), 700.0))
-    prefix = np.where(shown & supported, ratio, 0.0)
-    last = np.maximum(shown.sum(axis=2, keepdims=True) - 1, 0)
-    whole, covered = (np.take_along_axis(each, last, axis=2) for each in (prefix, supported))
-    # The weight of a whole ranking counts once for each position, as in the sums of other members.
-    sums, missing = {"rips": prefix.sum(), "ips": (whole * shown).sum()}, (~covered).sum()
-    found = [(sums[name], missing) if name in sums else (0.0, 0.0) for name in members]
-    return np.asarray(np.array(found).T / draws.shape[1])
-
-
-def add_second_phase(
-    columns: Floats, totals: Floats, exact: tuple[Floats, Floats], rows: Ints, rate: float
-) -> None:
-    """Add the change that the models make on `rows`, divided by their rate, to cheap members of all rows.
-
-    Columns (K, 1 + J, n) and totals (1 + J + M, n) are those with a mean as the model, `exact` those of the
-    rows and of the members that models correct. Other members stay cheap: models would reduce their
-    variance by a few percent, but reading a part of the rows only would multiply it.
-    """
-    J, kept = columns.shape[1] - 1, exact[0].shape[1]
-    columns[:, :kept, rows] += (exact[0] - columns[:, :kept, rows]) / rate
-    at = np.ix_([*range(kept), *range(1 + J, len(totals))], rows)
-    totals[at] += (exact[1] - totals[at]) / rate
-
-
-def calibration(earned: Floats, rows: Ints, rate: float) -> Floats:
-    """Return the controls (I / p - 1) and (I / p - 1) y (2, n), y the logged reward of a row."""
-    excess = np.full(len(earned), -1.0)
-    excess[rows] += 1.0 / rate
-    return np.stack([excess, excess * earned])
+        return AutoFit(workspace, nuisances, flags, self.allowance)

@@ -1,4 +1,4 @@
-"""The rule of `auto`: sums over rows, the means and covariances that follow, the decision, the `Estimate`.
+"""The rule of `auto`: from means and covariances of its members to a decision.
 
 `decide` is a pure function of means and covariances.
 """
@@ -9,15 +9,12 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Summed
-from counterrank.errors import EstimatorError
+from counterrank.arrays import Bools, Floats
 from counterrank.estimators.auto.defaults import DEFAULTS
-from counterrank.estimators.auto.nuisances import correction
-from counterrank.estimators.base import Estimate, PositionValue, Workspace
 from counterrank.estimators.weights.ratios import of_others
 from counterrank.messages import Message
 from counterrank.records import Json
-from counterrank.statistics import Contrast, Known, Quantity, Sums, jackknife, spread
+from counterrank.statistics import bias_aware_half
 from counterrank.texts import in_percent
 
 #: The member that rests on the models alone, and the same with the aimed step (`nuisances.aim`).
@@ -25,46 +22,11 @@ MODELS, AIMED = "models", "aimed"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AutoState(Summed):
-    """Additive statistics of J members, M models, A terms of the aimed step and H controls.
-
-    - first (K, 1+J), second (K, 1+J, 1+J): sums and products, at each position, of the reward and the
-      members' contributions
-    - sums: those of T row totals: the logged reward, J members, the own-position member by each of M
-      models, A terms of the aimed step (`aim`), H controls of mean zero
-    - mixed (K, 1+J, H): products of contributions at each position with controls
-    - square (J,): sums of squared weights over positions
-    - covered (2, 2): sums and numbers of cut weights, of single items and of three neighbours
-    - tails (2, J), tail_rows: expected squares of weights, and the target's mass that weights do not
-      reach, as they follow from the policies, summed over some rows
-    - ratio (K,): sums of rho_k^2, where positions are independent
-    - folds (F, J), fold_rows: members' totals by the fit without each fold, on some rows
-    - mean_weight (2,): sum and sum of squares of the rows' mean weight
-    - volume (K,): the part of the expected change at each position that is a change in clicks, where
-      rewards are amounts
-    """
-
-    first: Floats
-    second: Floats
-    sums: Sums
-    mixed: Floats
-    square: Floats
-    covered: Floats
-    tails: Floats
-    tail_rows: int
-    ratio: Floats
-    folds: Floats
-    fold_rows: int
-    mean_weight: Floats
-    volume: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Summary:
     """Means and covariances of the logged reward (entry 0), the members (1..J) and the models (the rest).
 
     - value (1+J+M,), covariance: by total
-    - at (K, 1+J), at_covariance (K, 1+J, 1+J): at each position
+    - at (K, 1+J): at each position
     - inflation (J,): factor on a member's variance for heavy weights that the log does not show
     - seen (J,): whether a member has any positive weight
     - unsupported (J,): share of the target's mass that a member's weights cannot reach
@@ -72,7 +34,6 @@ class Summary:
       positions, or the share without support where these weights are not known
     - jointly: the same share of the target's threes of neighbouring items, where positions are
       independent: models know effects of two items, and what they lack begins with three
-    - terms (J, C): each member as a combination of the row totals of a `Part`, controls last
     - volume (K,): the change in clicks at each position; the rest of the change is one in amounts
     - ess: effective rows of the smallest weights
     """
@@ -84,13 +45,11 @@ class Summary:
     value: Floats
     covariance: Floats
     at: Floats
-    at_covariance: Floats
     inflation: Floats
     seen: Bools
     unsupported: Floats
     alone: float
     jointly: float
-    terms: Floats
     volume: Floats
     ess: float
 
@@ -109,134 +68,8 @@ class Summary:
         return float(np.abs(self.alpha) @ (np.abs(self.volume) + np.abs(whole - self.volume)))
 
 
-def summarise(
-    state: AutoState,
-    members: tuple[str, ...],
-    alpha: Floats,
-    *,
-    modelled: bool,
-    aims: int = 0,
-    like: Summary | None = None,
-) -> Summary:
-    """Return means and covariances, clustered by unit, of positions with weights alpha (K,).
-
-    Among the totals are `aims` terms of the aimed step, which is that of `like` where given: the summary
-    of all rows where this is one of a group of them.
-
-    Controls are regressed out. Variances are inflated for heavy weights that the log does not show, and
-    contain the error of the fitted models (delete-a-fold jackknife).
-    """
-    if not (np.isfinite(state.sums.products).all() and np.isfinite(state.second).all()):
-        raise EstimatorError(
-            "'auto' overflows: squares of its contributions are no numbers any more. Look for "
-            "logging propensities near zero or rewards of enormous size"
-        )
-    n, units, J = state.sums.n, state.sums.units, len(members)
-    at, value = state.first / n, state.sums.total / n
-    on_controls = np.zeros((len(value), 0))
-    by_row = spread(state.sums.products / n, np.outer(value, value), n) / n
-    at_covariance = spread(state.second / n, at[:, :, None] * at[:, None, :], n) / n
-    covariance = state.sums.covariance(np.eye(len(value))) if units > 1 else by_row
-    if state.mixed.shape[2]:
-        at, at_covariance, through = _controlled(state, at, at_covariance, by_row * max(n - 1, 1))
-        value, on_controls = through @ value, through[:, len(through) :]
-        by_row, covariance = through @ by_row @ through.T, through @ covariance @ through.T
-    if units != n:
-        # Sums by unit exist for totals only: variances by position are multiplied by their design effect.
-        effect = np.maximum(np.diag(covariance), 0.0) / np.maximum(np.diag(by_row), 1e-300)
-        # A design effect is at most n; a larger one is a rounding error of a variance of zero.
-        factor = np.sqrt(np.minimum(effect, 2.0 * n))[: 1 + J]
-        at_covariance = at_covariance * np.outer(factor, factor)
-    seen = state.square > 0
-    known, unsupported = state.tails / max(state.tail_rows, 1)
-    if not state.tail_rows:
-        excess = np.maximum(state.ratio / n - 1.0, 0.0)[None]
-        known = squares_of(members, excess, np.ones(excess.shape, dtype=bool))
-    # E_0[w^2] follows from the policies. Where the mean square in the log is smaller, the rankings that
-    # dominate the variance have not occurred. The factor is cut at 1e100, so that products stay finite.
-    known = np.minimum(known, 1e300)
-    logged = np.where(seen, np.maximum(state.square / n, 1e-100 * known), np.inf)
-    inflation = np.maximum(1.0, known / logged)
-    # The covariance of two members has the geometric mean of their factors, which keeps it positive.
-    root = np.sqrt(np.concatenate([[1.0], inflation, np.ones(len(value) - 1 - J)]))
-    covariance = covariance * np.outer(root, root)
-    at_covariance = at_covariance * np.outer(root[: 1 + J], root[: 1 + J])
-    if state.fold_rows and len(state.folds) > 1:
-        by_fold = state.folds / state.fold_rows
-        covariance[1 : 1 + J, 1 : 1 + J] += jackknife(by_fold)
-    # Whole weights have a mean of one: what cut weights lack of it is not covered.
-    weight, count = state.covered.T
-    alone, jointly = np.maximum(1.0 - weight / np.maximum(count, 1e-300), 0.0) * (
-        modelled & (count > 0)
-    )
-    if modelled and not count[0]:
-        alone = unsupported.max(initial=0.0)
-    total, square = state.mean_weight
-    found = Summary(
-        members, n, units, alpha, value, covariance, at, at_covariance, inflation, seen, unsupported,
-        float(alone), float(jointly), np.eye(J), state.volume / n,
-        float(total**2 / square) if square > 0 else 0.0,
-    )  # fmt: skip
-    found = _with_aim(found, aims, like) if aims else found
-    rows = np.concatenate([on_controls[1 : 1 + J], on_controls[len(on_controls) - aims :]])
-    return replace(found, terms=np.hstack([found.terms, found.terms @ rows]))
-
-
-def _with_aim(summary: Summary, aims: int, like: Summary | None) -> Summary:
-    """Return the summary with the aimed member after the models, made from the terms of the step."""
-    J, T = len(summary.members), len(summary.value)
-    terms = T - aims
-    coefficients = (
-        correction(summary.value[terms:]) if like is None else like.terms[1, J : J + aims]
-    )
-    # Totals: logged reward, models, aimed = models + correction, the other members, each model.
-    aimed = np.concatenate([np.eye(terms)[1], coefficients])
-    through = np.insert(np.eye(terms, T), 2, aimed, axis=0)
-    # At each position the aimed member equals that of the models: its correction is of the page.
-    places = np.insert(np.arange(1 + J), 2, 1)
-    again = places[1:] - 1
-    own = np.concatenate([np.eye(J)[0], coefficients])
-    return replace(
-        summary,
-        members=(MODELS, AIMED, *summary.members[1:]),
-        value=through @ summary.value,
-        covariance=through @ summary.covariance @ through.T,
-        at=summary.at[:, places],
-        at_covariance=summary.at_covariance[:, places][:, :, places],
-        inflation=summary.inflation[again],
-        # Equal log ratios tell nothing: the step is not there.
-        seen=np.insert(summary.seen, 1, coefficients.any()),
-        unsupported=summary.unsupported[again],
-        terms=np.insert(np.eye(J, J + aims), 1, own, axis=0),
-    )
-
-
-def _controlled(
-    state: AutoState, at: Floats, at_covariance: Floats, covariance: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Return means and covariances by position with controls h regressed out, and the same map for totals.
-
-    beta = Cov(h)^-1 Cov(h, y) is fitted on the same rows (a bias of order H/n); `covariance` is
-    that of the totals.
-    """
-    n, H = state.sums.n, state.mixed.shape[2]
-    T = len(state.sums.total) - H
-    centre, of_h = state.sums.total[T:] / n, covariance[T:, T:]
-    mixed = state.mixed / n - at[:, :, None] * centre  # (K, 1+J, H)
-    # Controls may be collinear (weights of the same ratios), and their smallest eigenvalues noise.
-    inverse = np.linalg.pinv(of_h, rcond=1e-9, hermitian=True)
-    beta = mixed @ inverse
-    # The logged reward is not an estimate and stays as it is.
-    beta[:, 0] = 0.0
-    cross = mixed @ beta.swapaxes(1, 2) / n
-    explained = beta @ of_h @ beta.swapaxes(1, 2) / n
-    through = np.eye(T, T + H)
-    through[1:, T:] = -covariance[1:T, T:] @ inverse
-    return at - beta @ centre, at_covariance - cross - cross.swapaxes(1, 2) + explained, through
-
-
-def squares_of(members: tuple[str, ...], excess: Floats, shown: Bools) -> Floats:
-    """Return the members' sums of E[w_k^2 | x] over rows and shown positions (J,), zero where it is not known.
+def expected_squares(members: tuple[str, ...], excess: Floats, shown: Bools) -> Floats:
+    """Return the members' sums of E[w_k^2 | x] over shown positions (J, n), zero where it is not known.
 
     With v_k = E[rho_k^2 | x] - 1 (n, K), the `excess` of independent positions, it is
     (1 + v_k) sum_{j<m} e_j(v without k) for order m, because the terms of the expansion are
@@ -251,8 +84,8 @@ def squares_of(members: tuple[str, ...], excess: Floats, shown: Bools) -> Floats
             "order-3": (1.0 + v) * (1.0 + one + two),
             "ips": (1.0 + v).prod(axis=1, keepdims=True),
         }
-        sums = {name: float(np.where(shown, each, 0.0).sum()) for name, each in known.items()}
-    return np.array([sums.get(name, 0.0) for name in members])
+        sums = {name: np.where(shown, each, 0.0).sum(axis=1) for name, each in known.items()}
+    return np.array([sums.get(name, np.zeros(len(v))) for name in members])
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,14 +150,15 @@ def decide(
 
     `unknown` is the variance of the change that the means of repeated lists leave unknown. `counted`
     (M,) are the models whose disagreement counts, by default all. A group of rows `follows` the
-    decision of all rows, so that the estimates of groups average to that of all.
+    decision of all rows, so that the estimates of groups average to that of all where none contradicts it.
     """
     J = len(summary.members)
     first = next((j for j in range(1, J) if summary.seen[j]), 0)
     weights, steps = moved(summary, 0, unknown)
     centre, _ = moved(summary, first, unknown)
     if follows is not None:
-        weights, centre, steps = follows.weights, follows.centre, [*follows.steps]
+        centre, steps = follows.centre, [*follows.steps]
+        weights = followed(summary, follows)
     if allowance is None and MODELS not in summary.members:
         # Without models nothing corrects a direction: the interval stays at the estimate.
         centre = weights
@@ -334,17 +168,30 @@ def decide(
         bias = allowed(summary, first, models, doubted=doubted)
         found = [Decision.at(summary, centre, bias, unknown)]
         found += [
-            Decision.at(summary, np.eye(J)[j], allowed(summary, j, models)) for j in _whole(summary)
+            Decision.at(summary, np.eye(J)[j], allowed(summary, j, models))
+            for j in whole_rankings(summary)
         ]
     else:
         found = [Decision.at(summary, centre, {"given": float(allowance)}, unknown)]
-    widths = [contrast_of(summary, one).lift.number(0.95).width for one in found]
-    half, chosen = min(widths) / 2, found[int(np.argmin(widths))]
+    halves = [half_of_lift(summary, one) for one in found]
+    half, chosen = min(halves), found[int(np.argmin(halves))]
     # An estimate beyond the end of its interval goes back to the end.
     away = weights - chosen.centre
     gap = abs(float(away @ summary.value[1 : 1 + J]))
     inside = min(1.0, half / gap) if gap > 0.0 else 1.0
     return replace(chosen, weights=chosen.centre + inside * away, steps=tuple(steps))
+
+
+def followed(summary: Summary, whole: Decision) -> Floats:
+    """Return the combination of members for a group of rows, which starts at that of all rows.
+
+    Models do not know the group. Where its own rows contradict the combination, it moves towards the
+    centre of the interval by the rule for members.
+    """
+    J, move = len(summary.members), whole.centre - whole.weights
+    d = float(move @ summary.value[1 : 1 + J])
+    variance = float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move)
+    return whole.weights + taken(d, math.sqrt(max(variance, 0.0))) * move
 
 
 def left_open(summary: Summary, steps: Sequence[MemberStep]) -> dict[str, float]:
@@ -366,7 +213,7 @@ def left_open(summary: Summary, steps: Sequence[MemberStep]) -> dict[str, float]
     return {"what the log leaves open": min([first, *whole])}
 
 
-def _whole(summary: Summary) -> list[int]:
+def whole_rankings(summary: Summary) -> list[int]:
     """Return the members whose weights are those of whole rankings, where they occurred."""
     return [j for j, m in enumerate(summary.members) if summary.seen[j] and exact(summary, m)]
 
@@ -447,7 +294,7 @@ def allowed(
     return parts
 
 
-def _basis(summary: Summary, decision: Decision) -> str:
+def basis_of(summary: Summary, decision: Decision) -> str:
     """Return the member with the largest share in the interval's centre, among those with weights."""
     known = [
         (abs(float(w)), -j)
@@ -457,55 +304,16 @@ def _basis(summary: Summary, decision: Decision) -> str:
     return summary.members[-max(known)[1]]
 
 
-def contrast_of(summary: Summary, decision: Decision) -> Contrast:
-    """Return the estimate against the logged reward, with the interval that the decision makes."""
-    T = 1 + len(summary.members)
-    sample = Known(summary.n, summary.units, summary.covariance[:T, :T])
-    value, centre = (float(w @ summary.value[1:T]) for w in (decision.weights, decision.centre))
-    new = Quantity(
-        sample,
-        value,
-        np.concatenate([[0.0], decision.centre]),
-        allowance=decision.allowance,
-        extra=decision.unknown,
-        shift=centre - value,
-    )
-    return Contrast.between(new, Quantity(sample, float(summary.value[0]), np.eye(T)[0]))
+def half_of_lift(summary: Summary, decision: Decision, level: float = 0.95) -> float:
+    """Return half the length of the interval that a decision makes of the lift over the logger."""
+    lift = np.concatenate([[-1.0], decision.centre])
+    T = len(lift)
+    variance = float(lift @ summary.covariance[:T, :T] @ lift) + decision.unknown
+    df = max(summary.units - 1, 1)
+    return bias_aware_half(math.sqrt(max(variance, 0.0)), decision.allowance, level, df)
 
 
-def estimate_from(
-    summary: Summary,
-    decision: Decision,
-    workspace: Workspace,
-    flags: tuple[str, ...],
-    details: Json,
-) -> Estimate:
-    """Return the estimate with its bias-aware interval."""
-    found = workspace.estimate(
-        "auto",
-        contrast_of(summary, decision),
-        _positions(summary, decision, lift=False),
-        _positions(summary, decision, lift=True),
-        ess=summary.ess,
-        n=summary.n,
-        flags=(*flags, *_flags(summary, decision)),
-        details={**_details(summary, decision), **details},
-        basis=_basis(summary, decision),
-        weighted=sum(
-            abs(float(w))
-            for name, w in zip(summary.members, decision.centre, strict=True)
-            if name not in (MODELS, AIMED)
-        ),
-        # Weights of whole rankings have no models to rest on.
-        unreached=0.0
-        if any(decision.centre[j] == 1.0 for j in _whole(summary))
-        else max(summary.alone, summary.jointly),
-    )
-    reason = _unknown(summary)
-    return found.without_evidence(reason) if reason else found
-
-
-def _unknown(summary: Summary) -> str:
+def without_evidence(summary: Summary) -> str:
     """Return why the log holds no evidence on the target, or an empty text."""
     if not len(summary.models) and not summary.seen[0]:
         return "no logged ranking has a positive weight under the target"
@@ -518,35 +326,8 @@ def _unknown(summary: Summary) -> str:
     return ""
 
 
-def _positions(summary: Summary, decision: Decision, *, lift: bool) -> tuple[PositionValue, ...]:
-    """Return V_k, or its difference to the logger's; what is of the page is spread over positions.
-
-    Row totals use surprises along click histories, and the aimed step corrects the page: neither has a
-    value at a single position. Shares of the positions are in proportion to their weights, and so is
-    the error of the aimed step.
-    """
-    alpha, away = summary.alpha, -1.0 if lift else 0.0
-    share = alpha / max(float(alpha @ alpha), 1e-300)
-    own = summary.at[:, 1:] @ decision.weights
-    rest = float(decision.weights @ summary.value[1 : len(decision.weights) + 1]) - float(
-        alpha @ own
-    )
-    values = own + rest * share + away * summary.at[:, 0]
-    w = np.concatenate([[away], decision.centre])
-    variance = np.einsum("c,kcd,d->k", w, summary.at_covariance, w) + share**2 * _aimed(summary, w)
-    return PositionValue.each(values, variance)
-
-
-def _aimed(summary: Summary, combination: Floats) -> float:
-    """Return the variance that the aimed step adds to the page in a combination (1+J,)."""
-    if AIMED not in summary.members:
-        return 0.0
-    step = np.zeros(1 + len(summary.members))
-    step[[1, 2]] = combination[2] * np.array([-1.0, 1.0])
-    return float(step @ summary.covariance[: len(step), : len(step)] @ step)
-
-
-def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
+def flags_of(summary: Summary, decision: Decision) -> tuple[str, ...]:
+    """Return warnings about what the log does not show, and what the interval allows for."""
     found = []
     missing = float(summary.unsupported.max(initial=0.0))
     if missing > 0:
@@ -572,7 +353,8 @@ def _flags(summary: Summary, decision: Decision) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _details(summary: Summary, decision: Decision) -> Json:
+def details_of(summary: Summary, decision: Decision) -> Json:
+    """Return members, models and steps of a decision, for people."""
     J, names = len(summary.members), summary.members
     errors = np.sqrt(np.maximum(np.diag(summary.covariance), 0.0))
     columns = {
@@ -592,7 +374,7 @@ def _details(summary: Summary, decision: Decision) -> Json:
         "bias_allowance": decision.allowance,
         "allowance_from": decision.parts,
         "model_alone_share": summary.alone,
-        "why": _why(decision, _basis(summary, decision)),
+        "why": _why(decision, basis_of(summary, decision)),
         "steps": [asdict(step) for step in decision.steps],
     }
 

@@ -136,7 +136,7 @@ def mean_weight_test(moments: Moments) -> MeanWeightTest:
     from scipy import special
 
     mean = moments.mean("w")
-    error = np.sqrt(moments.variances(np.eye(2 * moments.K + 1)[moments.K : 2 * moments.K]))
+    error = moments.weight_errors
     off = np.where(np.isnan(error), 0.0, mean - 1.0)
     # No spread and a mean that is not one is certain: z is infinite, not unknown.
     z = np.divide(off, error, out=np.where(np.abs(off) > 1e-9, np.inf, 0.0), where=error > 0)
@@ -162,7 +162,7 @@ def weight_flags(moments: Moments) -> tuple[Message, ...]:
         THRESHOLDS["tail"].reliable,
         THRESHOLDS["concentration"].reliable,
     )
-    if moments.sums.units < 2:
+    if (moments.n if moments.units is None else moments.units) < 2:
         found.append(one_unit())
     elif (ess := effective_rows(moments)) < few:
         said = (

@@ -5,7 +5,7 @@ weights and moments of a block never leave the cache. Rows are turned position-m
 that every inner loop runs over consecutive rankings and vectorises; blocks stay in the first-level cache.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from counterrank.arrays import Bools, Floats, Ints, Summed
 from counterrank.kernels.jit import fill, helper, jit, vector_helper, vector_jit
-from counterrank.statistics import Sums, spread, unit_sums
+from counterrank.statistics import spread
 
 #: Rows handled at a time, the best of 32 to 1024 at K = 8: shorter loops pay for their ends, longer
 #: ones for cache.
@@ -38,8 +38,6 @@ KINDS = ("joint", "prefix", "position", "order-2", "order-3")
 POSITION_SUMS = ("y", "w", "r", "yy", "ww", "rr", "yw", "yr")
 ROW_SUMS = ("total", "base", "weight", "total2", "base2", "weight2", "total_base")
 
-_GRAM_ROWS = 1024
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments(Summed):
@@ -48,11 +46,10 @@ class Moments(Summed):
     A row's total is T = sum_k alpha_k y_k; the logger earned b = sum_k alpha_k r_k; its mean weight
     is sum_k alpha_k w_k / sum_k alpha_k. `positions` (8, K) and `rows` (7,) hold the sums named in
     POSITION_SUMS and ROW_SUMS; `peaks` (K+1,) the largest |w_k| and |T|; `histogram` (2, BINS) counts and
-    sums rows by mean weight. Only when asked for: `gram` (2K+1, 2K+1) of the columns y, w, b;
-    `buckets` (1024, 2K+2), those columns and the number of rows summed by unit, and `earned` (1024,
-    K), rewards summed by unit; `earned_weights` (K, K), sums of r_k w_l. `m1 + m2` are the moments of both
-    parts. `weight` is the sum of the rows' weights v where they have some; then y, w and r stand for v y,
-    v w and v r.
+    sums rows by mean weight. `m1 + m2` are the moments of both parts. `weight` is the sum of the rows'
+    weights v where they have some; then y, w and r stand for v y, v w and v r. `units` and `by_unit` (K,),
+    the number of independent units and the standard errors of the mean w_k over them, are known once all
+    rows are summed.
     """
 
     n: int
@@ -61,11 +58,9 @@ class Moments(Summed):
     rows: Floats
     peaks: Floats
     histogram: Floats
-    gram: Floats | None = None
-    buckets: Floats | None = None
-    earned: Floats | None = None
-    earned_weights: Floats | None = None
     weight: float | None = None
+    units: int | None = None
+    by_unit: Floats | None = None
 
     def __add__(self, other: Self) -> Self:
         # The parts that do not add; a maximum is as free of order.
@@ -92,48 +87,14 @@ class Moments(Summed):
         return float(self.rows[ROW_SUMS.index(name)] / self.size)
 
     @property
-    def columns(self) -> Floats:
-        """Means of the columns y_1..y_K, w_1..w_K, b (2K+1,)."""
-        return np.concatenate([self.mean("y"), self.mean("w"), [self.row_mean("base")]])
-
-    @property
-    def lean(self) -> bool:
-        """Only products of row totals are known, not those of y and w by position."""
-        return self.gram is None and self.buckets is None
-
-    @property
-    def sums(self) -> Sums:
-        """Sums of the columns y, w, b (2K+1); of lean moments those of T and b."""
-        if not self.lean:
-            total = self.columns * self.size
-            return Sums(self.n, total, self.gram, self.buckets, weight=self.weight)
-        total, base, _, total2, base2, _, cross = self.rows
-        gram = np.array([[total2, cross], [cross, base2]])
-        return Sums(self.n, np.array([total, base]), gram)
-
-    def variances(self, gradients: Floats) -> Floats:
-        """Return the variances (m,) of combinations (m, 2K+1) of the column means.
-
-        Lean moments know those of single y_k and w_k.
-        """
-        if not self.lean:
-            return np.maximum(self.sums.covariance(gradients).diagonal(), 0.0)
+    def weight_errors(self) -> Floats:
+        """Standard errors of mean w_k (K,); NaN from one row or unit."""
+        if self.by_unit is not None:
+            return self.by_unit
         if self.n < 2:
-            return np.full(len(gradients), np.nan)
-        y, w = gradients[:, : self.K], gradients[:, self.K : 2 * self.K]
-        each = ((y * y, "yy", "y", "y"), (2 * y * w, "yw", "y", "w"), (w * w, "ww", "w", "w"))
-        terms = [
-            square @ spread(self.mean(ab), self.mean(a) * self.mean(b), self.n)
-            for square, ab, a, b in each
-        ]
-        return np.maximum(sum(terms), 0.0) / self.n
-
-    @property
-    def covariance(self) -> Floats:
-        """Covariance of the columns y, w, b (2K+1, 2K+1); needs the Gram matrix."""
-        if self.gram is None:
-            raise ValueError("these moments were made without the Gram matrix")
-        return spread(self.gram / self.n, np.outer(self.columns, self.columns), self.n)
+            return np.full(self.K, np.nan)
+        variance = spread(self.mean("ww"), self.mean("w") ** 2, self.n)
+        return np.sqrt(np.maximum(variance, 0.0) / self.n)
 
 
 def moments_of(
@@ -142,14 +103,12 @@ def moments_of(
     reward: Floats,
     alpha: Floats,
     *,
-    full: bool = False,
-    bucket: Ints | None = None,
     weight: Floats | None = None,
 ) -> tuple[Moments, Floats]:
     """Return the moments of one batch and its row totals sum_k alpha_k y_k (n,).
 
-    Arrays are (n, K); Fortran order (positions contiguous) is the fast layout. `full` adds the Gram
-    matrix, `bucket` (n,) the sums by unit. Of rows with a `weight` (n,) the arrays are weighted already.
+    Arrays are (n, K); Fortran order (positions contiguous) is the fast layout. Of rows with a `weight` (n,)
+    the arrays are weighted already.
 
     >>> one = np.ones((4, 2))
     >>> m, totals = moments_of(one, one, one, np.ones(2))
@@ -175,14 +134,9 @@ def moments_of(
             np.concatenate([rows.sum(axis=1), square.diagonal(), square[0, 1:2]]),
             np.append(_largest(tall_w), _largest(totals)),
             counted(rows[2]),
-            gram=_gram(tall_y, tall_w, rows[1]) if full else None,
-            earned_weights=tall_r @ tall_w.T if full else None,
             weight=None if weight is None else float(weight.sum()),
         )
-    if bucket is None:
-        return found, totals
-    table = unit_sums(np.concatenate([tall_y, tall_w, rows[1:2]]), bucket, weight=weight)
-    return replace(found, buckets=table, earned=unit_sums(tall_r, bucket)[:, :-1]), totals
+    return found, totals
 
 
 def _largest(values: Floats) -> Floats:
@@ -202,54 +156,36 @@ def moments_of_ratios(
     reward: Floats,
     *,
     alpha: Floats,
-    kinds: Mapping[str, bool],
+    kinds: Collection[str],
 ) -> dict[str, KindMoments]:
     """Return the moments of weights that are products of target / logging by kind, made in one pass.
 
     `kinds` of weight: "joint" prod_l rho_l, "prefix" prod_{l<=k} rho_l, "position" rho_k, and
-    interaction orders "order-2" and "order-3"; each with whether the Gram matrix is wanted too.
-    Arrays (n, K), C order.
+    interaction orders "order-2" and "order-3". Arrays (n, K), C order.
 
     >>> one, two = np.array([[1.0, 0.9]]), np.array([[0.5, 0.3]])
-    >>> found = moments_of_ratios(one, two, np.array([2]), np.ones((1, 2)), alpha=np.ones(2), kinds={"prefix": False})
+    >>> found = moments_of_ratios(one, two, np.array([2]), np.ones((1, 2)), alpha=np.ones(2), kinds=["prefix"])
     >>> found["prefix"][0].mean("w").round(9).tolist()
     [2.0, 6.0]
     """
     n, length = reward.shape
     wanted = np.array([kind in kinds for kind in KINDS])
-    full = np.array([kinds.get(kind, False) for kind in KINDS])
     sums = np.zeros((len(KINDS), length, len(POSITION_SUMS)))
     rows = np.zeros((len(KINDS), len(ROW_SUMS)))
     top = np.zeros((len(KINDS), length + 1), dtype=np.int64)
     counts = np.zeros((len(KINDS), BINS, 2))
     totals = np.empty((len(KINDS) + 2, n))
-    half = np.zeros((len(KINDS), 2 * length + 1, 2 * length + 1))
     one, two, rewards = (np.ascontiguousarray(a).reshape(-1) for a in (target, logging, reward))
-    standard(one, two, lengths, rewards, alpha, wanted, full, sums, rows, top, counts, totals, half)
+    standard(one, two, lengths, rewards, alpha, wanted, sums, rows, top, counts, totals)
     # Rewards are those of every kind.
     sums[:, :, [2, 5]] = sums[0][:, [2, 5]]
     # The kernel keeps maxima as the bits of |w|: those of numbers >= 0 order like whole numbers.
     peaks = top.view(np.float64)
     found: dict[str, KindMoments] = {}
     for i in np.flatnonzero(wanted):
-        # One joint weight stands for those of all positions.
-        places = (
-            np.r_[:length, [length] * length, length + 1] if i == 0 else np.arange(len(half[i]))
-        )
-        gram = (half[i] + np.tril(half[i], -1).T)[np.ix_(places, places)] if full[i] else None
-        own = Moments(n, alpha, sums[i].T, rows[i], peaks[i], counts[i].T, gram)
+        own = Moments(n, alpha, sums[i].T, rows[i], peaks[i], counts[i].T)
         found[KINDS[i]] = own, [totals[2 + i], totals[1]][: 1 + (i == 0)]
     return found
-
-
-def _gram(y: Floats, w: Floats, base: Floats) -> Floats:
-    out = np.zeros((2 * len(y) + 1, 2 * len(y) + 1))
-    # In parts that stay in the cache; BLAS sees that both factors are one.
-    for first in range(0, len(base), _GRAM_ROWS):
-        rows = slice(first, first + _GRAM_ROWS)
-        columns = np.concatenate([y[:, rows], w[:, rows], base[None, rows]])
-        out += columns @ columns.T
-    return out
 
 
 @helper
@@ -370,29 +306,6 @@ def reward_sums(values: Floats, alpha: float, base: Floats, out: Floats) -> None
 
 
 @helper
-def _add_products(
-    weights: Floats, reward: Floats, base: Floats, columns: Floats, gram: Floats
-) -> None:
-    """Add the products of the columns w_k r_k, w_k and what the logger earned to the lower half of gram.
-
-    `weights` (1 or K, BLOCK): one weight of all positions is one column.
-    """
-    length, count, used = reward.shape[0], weights.shape[0], base.shape[0]
-    for k in range(length):
-        y, w, r = columns[k], weights[min(k, count - 1)], reward[k]
-        for i in range(used):
-            y[i] = w[i] * r[i]
-    for k in range(count):
-        for i in range(used):
-            columns[length + k, i] = weights[k, i]
-    for i in range(used):
-        columns[length + count, i] = base[i]
-    for a in range(length + count + 1):
-        for b in range(a + 1):
-            gram[a, b] += _dot(columns[a, :used], columns[b, :used])
-
-
-@helper
 def _before(rho: Floats, singles: Floats, pairs: Floats, second: Floats, third: Floats) -> None:
     """Turn what stands after an item into the weights of both orders.
 
@@ -465,23 +378,22 @@ def _by_position(
 
 @jit
 def standard(  # noqa: PLR0913 - a kernel in one piece
-    target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, wanted: Bools, full: Bools,
-    sums: Floats, rows: Floats, top: Ints, histogram: Floats, totals: Floats, gram: Floats,
+    target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, wanted: Bools,
+    sums: Floats, rows: Floats, top: Ints, histogram: Floats, totals: Floats,
 ) -> None:  # fmt: skip
     """Fill the moments of each wanted kind of weight.
 
-    IN  target, logging, reward (n K,), row by row; lengths (n,); alpha (K,); wanted and full (5,) in the
-        order of KINDS: whether moments, and whether products of columns are asked for.
+    IN  target, logging, reward (n K,), row by row; lengths (n,); alpha (K,); wanted (5,) in the
+        order of KINDS: whether moments are asked for.
     OUT (zeros) sums (5, K, 8): POSITION_SUMS over rows at each position, those of rewards alone in the
         first of all; rows (5, 7): ROW_SUMS of the
         row total sum_k alpha_k y_k, what the logger earned and the mean weight; histogram (5, BINS, 2):
         count and sum of the mean |weights|; top (5, K+1): the largest |w_k|, last the largest |row
         total|, as bits; totals (7, n): what the logger earned, the joint weight, and the totals of each
-        kind; gram (5, 2K+1, 2K+1): the lower half of the products of y_1..y_K, w_1..w_K and what the
-        logger earned, of the joint weight (K+2, K+2) with one w.
+        kind.
     """
     n, length, kinds = lengths.shape[0], alpha.shape[0], wanted.shape[0]
-    tall, columns = np.empty((length, BLOCK)), np.empty((2 * length + 1, BLOCK))
+    tall = np.empty((length, BLOCK))
     quotient, room = np.empty(length * BLOCK), np.empty((2, BLOCK))
     # Weights of all kinds but the joint one, which is the last of the prefixes; those of positions are the ratios.
     tables = np.empty((4, length, BLOCK))
@@ -507,6 +419,4 @@ def standard(  # noqa: PLR0913 - a kernel in one piece
             total = totals[2 + kind, first:stop]
             table = tables[kind - 1] if kind else whole
             _by_position(table, tall, alpha, weight, total, sums[kind], top[kind])
-            if full[kind]:
-                _add_products(table, tall, base, columns, gram[kind])
             close_block(total, base, weight, rows[kind], histogram[kind])

@@ -1,0 +1,160 @@
+"""What an estimator says of each row of a log, each number under a key, and the sums over rows.
+
+Every number is summed once: columns with equal keys are one column, whichever estimator, metric or target
+asks for them. A group of rows is a sum over the same columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from counterrank.arrays import Floats, Ints, Summed
+from counterrank.data.log import RankingLog
+from counterrank.statistics import ColumnSums, Key, PositionSums, sums_of
+
+#: All rows of a batch, or some by number.
+Rows = slice | Ints
+ALL = slice(None)
+#: The number of items shown in a row.
+SHOWN: Key = "shown"
+
+
+def logged(metric: str) -> Key:
+    """Return the key of what the logger earned of a metric: of the row's total, and at each position."""
+    return "logged", metric
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PositionColumns:
+    """Columns at each position, of which the first is the logged reward.
+
+    ============  ==================================================================================
+    `keys`        their names
+    `rows`        makes them (K, n), one for each key
+    `sums`        makes their sums over all rows of the batch, where these are known without products
+    `beside`      keys of row totals whose products with the columns are needed
+    `by_unit`     whether they are summed by unit where the log has units
+    `in_groups`   whether groups of rows need their means
+    ============  ==================================================================================
+    """
+
+    keys: tuple[Key, ...]
+    rows: Callable[[], Sequence[Floats]]
+    sums: Callable[[], PositionSums] | None = None
+    beside: tuple[Key, ...] = ()
+    by_unit: bool = True
+    in_groups: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """What an estimator says of the rows of a batch.
+
+    `totals` are row totals (n,) by key, not multiplied by the rows' weights. `more` returns what is no mean
+    of a column, for some of the rows: anything that adds.
+    """
+
+    totals: Mapping[Key, Floats]
+    positions: PositionColumns
+    more: Callable[[Rows], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogSums(Summed):
+    """Sums over rows of a log: of all columns, and by key of a fit what is no mean of a column."""
+
+    sums: ColumnSums
+    more: Mapping[Key, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Position columns that stand together, for the covariance between them."""
+
+    parts: tuple[PositionColumns, ...]
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys, of the logged reward once."""
+        first, *others = self.parts
+        return (*first.keys, *(key for part in others for key in part.keys[1:]))
+
+    @property
+    def beside(self) -> tuple[Key, ...]:
+        """Keys of the row totals beside them."""
+        return tuple(key for part in self.parts for key in part.beside)
+
+    def summed(
+        self, totals: Mapping[Key, Floats], rows: Rows, bucket: Ints | None, weight: Floats | None
+    ) -> PositionSums:
+        """Return the sums over some rows; `bucket` and `weight` (n,) are those of these rows."""
+        first, whole = self.parts[0], isinstance(rows, slice)
+        bucket = bucket if first.by_unit else None
+        if (
+            whole
+            and len(self.parts) == 1
+            and first.sums is not None
+            and bucket is None
+            and weight is None
+        ):
+            return first.sums()
+        columns: dict[Key, Floats] = {}
+        for part in self.parts:
+            for key, column in zip(part.keys, part.rows(), strict=True):
+                some = column if whole else column[:, rows]
+                columns[key] = some if weight is None else some * weight
+        beside = {key: _weighted(totals[key][rows], weight) for key in self.beside}
+        return PositionSums.of(columns, bucket, beside, products=whole)
+
+
+def _weighted(column: Floats, weight: Floats | None) -> Floats:
+    return column if weight is None else column * weight
+
+
+def summed(
+    batch: RankingLog,
+    totals: Mapping[Key, Floats],
+    columns: Mapping[Key, Columns],
+    rows: Rows = ALL,
+    *,
+    by_unit: bool = False,
+    together: Iterable[Sequence[Key]] = (),
+) -> LogSums:
+    """Return the sums of columns over some rows of a batch.
+
+    Parameters
+    ----------
+    batch
+        The batch.
+    totals
+        Row totals (n,) that belong to no estimator.
+    columns
+        What estimators say, by key of the fit.
+    rows
+        The rows.
+    by_unit
+        Whether errors are clustered by unit.
+    together
+        Fits whose columns at positions are compared with each other.
+    """
+    every = dict(totals)
+    for each in columns.values():
+        every |= each.totals
+    bucket = batch.bucket[rows] if by_unit else None
+    weight = None if batch.weight is None else batch.weight[rows]
+    blocks = {}
+    grouped = [[key for key in keys if key in columns] for keys in together] or [
+        [k] for k in columns
+    ]
+    for keys in grouped:
+        parts = tuple(columns[key].positions for key in keys)
+        if not parts or not (isinstance(rows, slice) or parts[0].in_groups):
+            continue
+        block = Block(parts)
+        if (block.keys, block.beside) not in blocks:
+            blocks[block.keys, block.beside] = block.summed(every, rows, bucket, weight)
+    table = [_weighted(column[rows], weight) for column in every.values()]
+    sums = ColumnSums(tuple(every), sums_of(table, bucket, weight), tuple(blocks.values()))
+    return LogSums(sums, {key: each.more(rows) for key, each in columns.items()})

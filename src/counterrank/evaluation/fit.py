@@ -1,0 +1,295 @@
+"""The first stage of an evaluation: estimators are fitted for every metric and target."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from counterrank.checks import CHECKS, OF_REWARDS, VITAL, Auditor, auditor_of
+from counterrank.data.columns import shared_contexts, units_are_rows
+from counterrank.data.log import RankingLog
+from counterrank.data.source import Change, MappedSource, MemorySource, Source
+from counterrank.data.validation import refuse_scale
+from counterrank.errors import ConfigError, CounterrankError
+from counterrank.estimators import Estimator, Fitted, Traits, Workspace, get_estimator
+from counterrank.estimators.behavior import BehaviorTree
+from counterrank.evaluation.jobs import PANEL, PREFERENCE, wanted, weightless
+from counterrank.evaluation.provenance import Options
+from counterrank.findings import SKIPPED, Finding
+from counterrank.metrics import Measure, constant, measured
+from counterrank.statistics import Key, Quantity, means_of
+
+#: Rows looked at where all of them are not needed: cuts of segments, support, exploration,
+#: sensitivity.
+PROBE_ROWS = 20_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """An estimator fitted to a metric and a target."""
+
+    metric: str
+    target: str
+    name: str
+    fitted: Fitted
+    #: Nobody named it: it judges the others, and has no line in the results.
+    diagnostic_only: bool = False
+
+    @property
+    def key(self) -> Key:
+        """Metric, target and name."""
+        return self.metric, self.target, self.name
+
+    @property
+    def traits(self) -> Traits:
+        """What the estimator assumes of users."""
+        return self.fitted.traits
+
+
+@dataclass(frozen=True, eq=False)
+class MetricFits:
+    """The fits of one measure of an evaluation.
+
+    ===================  ==========================================================================
+    `metric`             a name of the measure that no other of the evaluation has
+    `source`, `first`    the log with this reward, and a small batch of it
+    `probe`              a sample of rows, each with the same chance; the same for the same seed
+    `change`             gives a batch of the log this reward
+    `named`              whether the reward has a name, or is the only one
+    `skipped`            the reason for each estimator that cannot run
+    `shared_contexts`    how many contexts rows share although nearly each has a unit of its own
+    `shared`             what was prepared for models and does not depend on the reward
+    ===================  ==========================================================================
+    """
+
+    metric: str
+    measure: Measure
+    primary: bool
+    named: bool
+    source: Source
+    change: Change
+    first: RankingLog
+    probe: RankingLog
+    fits: tuple[Fit, ...]
+    skipped: tuple[Finding, ...]
+    auditor: Auditor
+    shared_contexts: int | None = None
+    shared: dict[Hashable, Any] = field(default_factory=dict)
+
+    @property
+    def recommended(self) -> dict[str, Fit]:
+        """The fit of the recommended estimator of each target."""
+        by_target: dict[str, dict[str, Fit]] = {}
+        for fit in self.fits:
+            if not fit.diagnostic_only:
+                by_target.setdefault(fit.target, {})[fit.name] = fit
+        return {
+            target: fits[next((name for name in PREFERENCE if name in fits), next(iter(fits)))]
+            for target, fits in by_target.items()
+        }
+
+    def refuse_constant(self, earned: Quantity) -> None:
+        """Raise where the logger earned the same in every ranking: nothing could be learned of it."""
+        if self.named and earned.stderr == 0.0:
+            raise constant(self.measure.text, earned.value)
+
+
+def fit_metrics(
+    source: Source,
+    options: Options,
+    measures: Sequence[Measure],
+    custom: Mapping[str, Estimator],
+    tree: BehaviorTree | None,
+    *,
+    named: bool,
+) -> list[MetricFits]:
+    """Return the fits of every measure, the primary first.
+
+    Parameters
+    ----------
+    source
+        The log.
+    options
+        What was asked for.
+    measures
+        What is estimated.
+    custom
+        Estimators that are no names.
+    tree
+        How behaviour trees are grown.
+    named
+        Whether the measures have names, or there is only the log's reward.
+    """
+    if named and (source.n or PROBE_ROWS + 1) <= PROBE_ROWS:
+        # A short log shows before anything is fitted that a metric does not vary, a long one in the pass.
+        rows = source.sample(PROBE_ROWS, np.random.default_rng(options.seed))
+        for measure in measures:
+            _refuse_constant(measure, measured(rows, measure=measure))
+    every: list[MetricFits] = []
+    texts = [measure.text for measure in measures]
+    for index, measure in enumerate(measures):
+        text = measure.text
+        metric = text if texts.count(text) == 1 else f"{text} ({index})"
+        try:
+            primary = every[0] if every else None
+            every.append(
+                _fit_metric(metric, measure, source, options, custom, tree, primary, named=named)
+            )
+        except CounterrankError as problem:
+            raise problem if not index else problem.about(f"metric '{text}'") from None
+    return every
+
+
+def _unchanged(batch: RankingLog) -> RankingLog:
+    return batch
+
+
+def _refuse_constant(measure: Measure, sample: RankingLog) -> None:
+    (earned,) = means_of([sample.reward @ sample.position_weights], None)
+    if earned.stderr == 0.0:
+        raise constant(measure.text, earned.value)
+
+
+def probe_of(source: Source, seed: int) -> RankingLog:
+    """Return a sample of rows, each with the same chance; the same for the same seed."""
+    return source.sample(PROBE_ROWS, np.random.default_rng(seed)).evenly_kept()
+
+
+def _fit_metric(
+    metric: str, measure: Measure, source: Source, options: Options, custom: Mapping[str, Estimator],
+    tree: BehaviorTree | None, primary: MetricFits | None, *, named: bool,
+) -> MetricFits:  # fmt: skip
+    """Return the fits of one measure; `primary` are those of the first."""
+    change = partial(measured, measure=measure) if named else _unchanged
+    source = MappedSource(source, change) if named else source
+    probe = None
+    if isinstance(source, MemorySource):
+        probe = probe_of(source, options.seed)
+        refuse_scale(probe.reward)
+    else:
+        # A sample of a file is a pass over it: no look of our own before the larger one that a tree
+        # or a model is fitted on, of which it is then a part.
+        source = _SquarableSource(source, _squarable)
+    shared: dict[Hashable, Any] = {} if primary is None else primary.shared
+    fits, skipped = fit_targets(
+        source, options, custom, tree, metric=metric, required=primary is None, shared=shared
+    )
+    first = source.first
+    probe = probe_of(source, options.seed) if probe is None else probe
+    auditor = auditor_of(
+        source, probe, options.targets,
+        segments=options.segments or None, time=options.time,
+        checks=_checks(measure, options, primary=primary is None),
+        weighed=not weightless(fit.name for fit in fits),
+        like=None if primary is None else primary.auditor,
+    )  # fmt: skip
+    return MetricFits(
+        metric, measure, primary is None, named, source, change, first, probe, fits, skipped, auditor,
+        shared_contexts(probe) if units_are_rows(first) else None, shared,
+    )  # fmt: skip
+
+
+def _checks(measure: Measure, options: Options, *, primary: bool) -> tuple[Any, ...]:
+    """Return what is checked of the log: of a further reward, only that reward."""
+    if not primary:
+        # Numbers of a column are checked, those of a function of one are not.
+        return () if measure.function else OF_REWARDS
+    return VITAL if options.audit is False else CHECKS
+
+
+def fit_targets(
+    source: Source,
+    options: Options,
+    custom: Mapping[str, Estimator],
+    tree: BehaviorTree | None = None,
+    *,
+    metric: str = "reward",
+    required: bool = True,
+    shared: dict[Hashable, Any] | None = None,
+) -> tuple[tuple[Fit, ...], tuple[Finding, ...]]:
+    """Return a fit for each target and estimator that can run, and the reason for each that cannot.
+
+    Parameters
+    ----------
+    source
+        The log with the rewards of a metric.
+    options
+        What was asked for.
+    custom
+        Estimators that are no names.
+    tree
+        How behaviour trees are grown.
+    metric
+        The name of the metric.
+    required
+        Whether the estimators that were named must run; not so for further metrics.
+    shared
+        Keeps what does not depend on rewards, for further metrics of the same rows.
+    """
+    asked, first = wanted(options, required=required), source.first
+    for name, must in asked.items():
+        if must and name not in custom:
+            # A name that nobody knows is an error by itself, whatever the target.
+            get_estimator(name)
+    fits: list[Fit] = []
+    skipped: list[Finding] = []
+    for target in options.targets:
+        workspace = Workspace(
+            source,
+            target,
+            level=options.level,
+            seed=options.seed,
+            metric=metric,
+            looks=options.looks,
+            by_unit=first.summed_by_unit,
+            tree=tree,
+            shared={} if shared is None else shared,
+        )
+        fitted: dict[str, Fit] = {}
+        for name in dict.fromkeys([*asked, *PANEL]):
+            diagnostic_only = name not in asked
+            if diagnostic_only and weightless(fitted):
+                break
+            try:
+                estimator = custom[name] if name in custom else get_estimator(name)
+                estimator.refuse_weight(first)
+                made = estimator.fit(workspace)
+                fitted[name] = Fit(metric, target, estimator.name, made, diagnostic_only)
+            except CounterrankError as problem:
+                if asked.get(name):
+                    raise type(problem)(
+                        f"'{name}' cannot run for target '{target}': {problem}"
+                    ) from problem
+                if not diagnostic_only:
+                    skipped.append(
+                        Finding("skipped", SKIPPED, str(problem), target=target, subject=name)
+                    )
+        if not fitted:
+            raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1].text}")
+        fits += fitted.values()
+    return tuple(fits), tuple(skipped)
+
+
+def _squarable(batch: RankingLog) -> RankingLog:
+    refuse_scale(batch.reward, small=False)
+    return batch
+
+
+class _SquarableSource(MappedSource):
+    """A source that refuses rewards which cannot be squared as soon as it meets them."""
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return a sample that models can be fitted on."""
+        sample = super().sample(rows, rng)
+        # A batch may hold small rewards only; so many rows of a log that also has others do not.
+        refuse_scale(sample.reward)
+        return sample
+
+
+def names_of(fits: Collection[Fit]) -> list[str]:
+    """Return the estimators that were asked for, in order."""
+    return list(dict.fromkeys(fit.name for fit in fits if not fit.diagnostic_only))

@@ -1,0 +1,187 @@
+"""The fourth stage of an evaluation: how far the recommended estimates of a metric can be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from counterrank.checks import Finding
+from counterrank.data.fingerprint import Fingerprint
+from counterrank.estimators import Estimate, View
+from counterrank.estimators.weights.diagnostics import Support
+from counterrank.evaluation.comparing import compare, rivals, usable, weighed_like
+from counterrank.evaluation.fit import Fit, MetricFits
+from counterrank.evaluation.jobs import PANEL
+from counterrank.evaluation.judging import (
+    TargetEvidence,
+    no_better,
+    of_audit,
+    reasons,
+    verdict,
+)
+from counterrank.evaluation.provenance import Options
+from counterrank.evaluation.result import Comparison, Segment, Sensitivity, Verdict
+from counterrank.evaluation.segments import segment_table
+from counterrank.evaluation.sensitivity import curve
+from counterrank.evaluation.solve import Table, lightest
+from counterrank.evaluation.sweep import Group
+from counterrank.messages import ESTIMATED, has
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judgement:
+    """What is said of one metric: the estimates that were asked for, and what follows from them.
+
+    `recommended` are those of each target, `ranges` how far a wrong propensity moves them; `groups` are the
+    recommended estimates of each target in groups of rows, `segments` the table of them.
+    """
+
+    fits: MetricFits
+    estimates: dict[Fit, Estimate]
+    ranges: dict[str, Sensitivity]
+    verdict: Verdict
+    comparisons: tuple[Comparison, ...]
+    groups: dict[str, dict[Group, Estimate]]
+    segments: tuple[Segment, ...]
+
+    @property
+    def shown(self) -> tuple[Estimate, ...]:
+        """The estimates of the result; the others only judge them."""
+        return tuple(
+            estimate for fit, estimate in self.estimates.items() if not fit.diagnostic_only
+        )
+
+    @property
+    def recommended(self) -> dict[str, Estimate]:
+        """The recommended estimate of each target."""
+        return {target: self.estimates[fit] for target, fit in self.fits.recommended.items()}
+
+
+def judge(
+    fits: MetricFits,
+    table: Table,
+    findings: Sequence[Finding],
+    supports: Mapping[str, Support | None],
+    options: Options,
+    fingerprint: Fingerprint,
+) -> Judgement:
+    """Return estimates, comparisons and groups of one metric, and how far to believe them.
+
+    Parameters
+    ----------
+    fits
+        The fits of the metric.
+    table
+        Their solutions.
+    findings
+        What the checks found of the rows.
+    supports
+        What each target shows that the logger hardly ever does.
+    options
+        What was asked for.
+    fingerprint
+        That of the rows.
+    """
+    estimates = {fit: table.estimate(fit) for fit in fits.fits}
+    ranges: dict[str, Sensitivity] = {}
+    about: dict[str, list[Finding]] = {}
+    for target, fit in fits.recommended.items():
+        # Of further metrics the range is needed only where the verdict looks at it.
+        if fits.primary or has(fits.first.notes, ESTIMATED):
+            ranges |= _sensitivity(fits, table, fit, estimates)
+        evidence = _evidence(fits, table, fit, estimates, supports[target], options)
+        evidence = replace(
+            evidence,
+            sign_changes_at=ranges[target].sign_changes_at if target in ranges else None,
+            learned_here=_learned_here(fits, target, fingerprint),
+        )
+        about[target] = [*of_audit(findings, target), *reasons(evidence)]
+    groups = {
+        target: {label: part.estimate(fit) for label, part in table.groups.items()}
+        for target, fit in fits.recommended.items()
+    }
+    several = len(fits.recommended) > 1
+    return Judgement(
+        fits,
+        estimates,
+        ranges,
+        verdict(no_better(about, options.baseline)),
+        compare(table, fits, options.level, options.looks) if several else (),
+        groups if table.groups else {},
+        segment_table(groups) if table.groups else (),
+    )
+
+
+def _learned_here(fits: MetricFits, target: str, fingerprint: Fingerprint) -> bool:
+    """Return whether a policy says that it was learned from these rows."""
+    rule = getattr(fits.first.targets.get(target), "rule", None)
+    learned = getattr(rule, "learned_from", None)
+    return learned is not None and learned == fingerprint.of_rows
+
+
+def _sensitivity(
+    fits: MetricFits, table: Table, fit: Fit, estimates: Mapping[Fit, Estimate]
+) -> dict[str, Sensitivity]:
+    """Return how the value's range grows with the error of the propensities, by target.
+
+    Nothing without weights by position.
+    """
+    estimate = estimates[fit]
+    like = weighed_like(fit, estimates) if estimate.moments is None else None
+    view = View(fits.probe, fit.target)
+    weights = None if estimate.not_estimable else (like or fit).fitted.weights(view)
+    if weights is None:
+        return {}
+    return {
+        fit.target: curve(
+            weights, view.reward, fits.probe.position_weights, value=estimate.value,
+            logged=table.earned(fits).value,
+        )
+    }  # fmt: skip
+
+
+def _evidence(
+    fits: MetricFits, table: Table, fit: Fit, estimates: Mapping[Fit, Estimate],
+    supported: Support | None, options: Options,
+) -> TargetEvidence:  # fmt: skip
+    """Return the evidence on a recommended estimate."""
+    estimate, first = estimates[fit], fits.first
+    # The same judges in the same order, whichever estimators the user named: the panel always runs.
+    judges = {
+        other: estimates[other]
+        for name in PANEL
+        for other in fits.fits
+        if other.name == name and other.target == fit.target and other is not fit
+    }
+    like = weighed_like(fit, estimates, judges)
+    lightest_weights = lightest(
+        fits, table.solutions, fit.target, among=[fit.name, *(other.name for other in judges)]
+    )
+    # Without weights of its own, an estimate is judged by the target's lightest weights.
+    borrowed = lightest_weights if like is None else estimates[like].moments
+    return TargetEvidence(
+        estimate=estimate,
+        logged=table.earned(fits).value,
+        outcomes=table.outcomes(fit),
+        units=table.sums.rows.visitors,
+        rivals=rivals(fit, judges, table),
+        lifts=[
+            other.lift.value
+            for judge, other in judges.items()
+            if judge.traits.weighs_alone and not other.not_estimable and usable(other)
+        ],
+        moments=borrowed if estimate.moments is None else estimate.moments,
+        lightest=lightest_weights,
+        clustered=first.unit is not None,
+        shared_contexts=fits.shared_contexts,
+        independent=options.independent_rows,
+        borrowed=estimate.moments is None,
+        # One position has no other items to be wrong about.
+        assumption_free=first.K == 1
+        or (estimate.traits is not None and estimate.traits.order(first.K) == first.K),
+        practical=options.practical,
+        estimated_propensity=has(first.notes, ESTIMATED),
+        fresh=options.target_is_fresh,
+        trained_until=options.target_trained_until,
+        unsupported=() if supported is None else supported.rare_share,
+    )

@@ -1,0 +1,270 @@
+"""The third stage of an evaluation: the sums are solved once, and every lift is an operation on the solutions.
+
+    table.value(metric, target)          a metric under a policy, as a quantity
+    table.against(metric, target)        its lift over the baseline, and the relative lift
+    table.estimate(fit)                  what an estimator says, with intervals
+    table.groups[column, label]          the table of a group of rows
+
+Quantities of one table are over the same sums, whichever metric, target or estimator they are of: they can
+be subtracted and divided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from counterrank.errors import CounterrankError
+from counterrank.estimators import SHOWN, Estimate, LogSums, Solution, logged
+from counterrank.estimators.weights.diagnostics import effective_rows, mean_weight_test
+from counterrank.estimators.weights.moments import Moments
+from counterrank.evaluation.fit import Fit, MetricFits
+from counterrank.evaluation.judging import scale_of
+from counterrank.evaluation.sweep import Group, SweepSums
+from counterrank.metrics import IMPRESSIONS, Measure, Metric
+from counterrank.statistics import ONCE, ColumnSums, Key, Looks, Quantity, contrast
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The solution of every metric, target and estimator over the sums of a log, or of a group of its rows.
+
+    ==============  ==============================================================================
+    `metrics`       the fits of each metric, the primary first
+    `sums`          the sums of all columns
+    `solutions`     by metric, target and estimator
+    `baseline`      the target that lifts are over; None for the logger
+    `groups`        a table of the recommended estimators for each group of rows
+    ==============  ==============================================================================
+    """
+
+    metrics: tuple[MetricFits, ...]
+    sums: ColumnSums
+    solutions: Mapping[Key, Solution]
+    baseline: str | None = None
+    level: float = 0.95
+    looks: Looks = ONCE
+    groups: Mapping[Group, Table] = field(default_factory=dict)
+
+    def of(self, measure: Measure) -> MetricFits:
+        """Return the fits of a measure."""
+        return next(fits for fits in self.metrics if fits.measure == measure)
+
+    def earned(self, fits: MetricFits) -> Quantity:
+        """Return what the logger earned."""
+        return self.sums.mean(logged(fits.metric))
+
+    def value(self, measure: Measure, target: str | None) -> Quantity:
+        """Return what a target would earn of a measure, by the recommended estimator; the logger for None."""
+        if measure.function is IMPRESSIONS:
+            # Every policy shows as many items as were logged.
+            return self.sums.mean(SHOWN)
+        fits = self.of(measure)
+        if target is None:
+            return self.earned(fits)
+        return self.beside_others(self.solutions[fits.recommended[target].key])
+
+    def metric(self, metric: Metric, target: str | None) -> Quantity:
+        """Return a metric under a target, or under the logger for None."""
+        parts = [self.value(measure, target) for measure in metric.measures]
+        return parts[0] if len(parts) == 1 else parts[0] / parts[1]
+
+    def against(self, metric: Metric, target: str) -> tuple[Quantity, Quantity]:
+        """Return the lift of a metric over the baseline, and the relative lift."""
+        value = self.metric(metric, target)
+        base = value if target == self.baseline else self.metric(metric, self.baseline)
+        return contrast(value, base)
+
+    def base(self, fit: Fit) -> Solution | None:
+        """Return the solution of the same estimator for the baseline, where there is one."""
+        if fit.target == self.baseline:
+            return self.solutions[fit.key]
+        return self.solutions.get((fit.metric, self.baseline, fit.name))
+
+    def estimate(self, fit: Fit) -> Estimate:
+        """Return what an estimator says, with lifts over the baseline and the notes of the log."""
+        solution = self.solutions[fit.key]
+        base: Quantity | None = None
+        below: tuple[Quantity, ...] = ()
+        if self.baseline is not None:
+            other = self.base(fit)
+            solution = _beside(solution, other, fit.name, self.baseline)
+            if other is not None:
+                alone = fit.target == self.baseline
+                base = solution.total if alone else self.beside_others(other)
+                below = solution.positions if alone else other.positions
+        return Estimate.of(
+            solution,
+            fit.target,
+            fit.name,
+            level=self.level,
+            looks=self.looks,
+            base=base,
+            base_positions=None if base is None else below,
+        )
+
+    def beside_others(self, solution: Solution) -> Quantity:
+        """Return a value with the error that it has without controls, to be held against other targets.
+
+        Which members are combined was chosen from the same rows. The choices of two targets differ, and
+        the spread of their difference is larger than the error of two fixed combinations with controls.
+        """
+        value = value_of(solution)
+        if not solution.controls:
+            return value
+        gradient = value.gradient.copy()
+        gradient[self.sums.numbers(solution.controls)] = 0.0
+        return replace(value, gradient=gradient)
+
+    def distance(self, fit: Fit, other: Fit) -> Quantity:
+        """Return the value of one fit less that of another, of the same target or not."""
+        solutions = self.solutions[fit.key], self.solutions[other.key]
+        same = fit.target == other.target
+        value, base = (value_of(one) if same else self.beside_others(one) for one in solutions)
+        return value - base
+
+    def outcomes(self, fit: Fit) -> float:
+        """Return (sum |t|)^2 / sum t^2 of the row totals t.
+
+        With 0/1 rewards and even weights these are the rows with a 1. The smaller of the logger's own
+        and, where the estimate is a mean of one column, of that.
+        """
+        solution = self.solutions[fit.key]
+        gradient = solution.total.gradient.copy()
+        gradient[self.sums.numbers(solution.controls)] = 0.0
+        used = np.flatnonzero(gradient)
+        first = self.sums.column[logged(fit.metric)]
+        return self.sums.rows.effective([first, *used] if len(used) == 1 else [first])
+
+
+def value_of(solution: Solution) -> Quantity:
+    """Return the value of a solution; NaN where the log holds no evidence on it."""
+    return replace(solution.total, value=math.nan) if solution.not_estimable else solution.total
+
+
+def _beside(solution: Solution, base: Solution | None, name: str, baseline: str) -> Solution:
+    """Return a solution without a value where there is none of the baseline."""
+    if base is None:
+        reason = f"'{name}' has no estimate of the baseline '{baseline}'"
+    elif base.not_estimable and not solution.not_estimable:
+        reason = f"the baseline is {base.not_estimable}"
+    else:
+        return solution
+    return replace(solution, not_estimable=reason)
+
+
+def solve(
+    metrics: Sequence[MetricFits],
+    swept: SweepSums,
+    *,
+    baseline: str | None = None,
+    level: float = 0.95,
+    looks: Looks = ONCE,
+    replicas: Sequence[SweepSums] = (),
+) -> Table:
+    """Return the solutions of every fit over all rows, and of the recommended ones over groups of rows.
+
+    Parameters
+    ----------
+    metrics
+        The fits of each metric, the primary first.
+    swept
+        The sums over all rows and over groups of them.
+    baseline, level, looks
+        What lifts are over, and how intervals are made.
+    replicas
+        The sums over bootstrap replicas, whose propensities were estimated anew.
+    """
+    whole = _solutions(metrics, swept.whole, None)
+    if replicas:
+        again = [_solutions(metrics, each.whole, None) for each in replicas]
+        whole = {
+            key: solution.with_replicas([other[key] for other in again])
+            for key, solution in whole.items()
+        }
+    for fits, checked in zip(metrics, swept.checked, strict=False):
+        whole = _without_impossible(
+            fits, whole, checked.rewards.of_value(fits.first.position_weights)
+        )
+    metrics = tuple(metrics)
+    groups = {
+        label: Table(metrics, part.sums, _solutions(metrics, part, whole), baseline, level, looks)
+        for label, part in sorted(swept.groups.items())
+    }
+    return Table(metrics, swept.whole.sums, whole, baseline, level, looks, groups)
+
+
+def _solutions(
+    metrics: Sequence[MetricFits], part: LogSums, whole: Mapping[Key, Solution] | None
+) -> dict[Key, Solution]:
+    """Return the solution of every fit; of the recommended ones for a group of rows, which follow the `whole`."""
+    solutions: dict[Key, Solution] = {}
+    for fits in metrics:
+        recommended = {fit.key for fit in fits.recommended.values()}
+        for fit in fits.fits:
+            more = part.more.get(fit.fitted.key)
+            if whole is not None:
+                if fit.key in recommended:
+                    solutions[fit.key] = fit.fitted.solve(part.sums, more, whole[fit.key])
+                continue
+            try:
+                solution = fit.fitted.solve(part.sums, more)
+            except CounterrankError as problem:
+                # What nobody named cannot stop the evaluation.
+                if not fit.diagnostic_only:
+                    raise
+                solution = Solution.unknown(part.sums, fit.metric, str(problem))
+            solutions[fit.key] = replace(solution, flags=(*fits.first.notes, *solution.flags))
+    return solutions
+
+
+def lightest(
+    fits: MetricFits, solutions: Mapping[Key, Solution], target: str, *, among: Sequence[str] = ()
+) -> Moments | None:
+    """Return the moments of the lightest weights of a target: those with the most effective rows.
+
+    Parameters
+    ----------
+    fits
+        The fits of a metric.
+    solutions
+        Their solutions.
+    target
+        The target.
+    among
+        Names of estimators to look at; by default all.
+    """
+    plain = [
+        moments
+        for fit in fits.fits
+        if fit.target == target
+        and fit.traits.weighs_alone
+        and (not among or fit.name in among)
+        and (moments := solutions[fit.key].moments) is not None
+    ]
+    return max(plain, key=effective_rows, default=None)
+
+
+def _without_impossible(
+    fits: MetricFits, solutions: dict[Key, Solution], ends: tuple[float, float]
+) -> dict[Key, Solution]:
+    """Return the solutions, the recommended ones without values that no rewards of this log could add up to."""
+    # A mean of rewards lies between the least and the most a ranking earned; weights on a wrong
+    # scale lead outside, whatever their standard error says.
+    (low, high), refused = ends, {}
+    slack = 1e-9 * max(abs(low), abs(high))
+    for target, fit in fits.recommended.items():
+        solution = solutions[fit.key]
+        value = solution.total.value
+        if solution.not_estimable or low - slack <= value <= high + slack:
+            continue
+        light = lightest(fits, solutions, target)
+        hint = "" if light is None else scale_of(mean_weight_test(light).mean)
+        reason = (
+            f"{value:.4g} a ranking is impossible where rewards allow {low:.4g} to {high:.4g}{hint}"
+        )
+        refused[fit.key] = replace(solution, not_estimable=reason)
+    return solutions | refused

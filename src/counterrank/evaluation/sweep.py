@@ -1,0 +1,163 @@
+"""The second stage of an evaluation: one pass over the log sums every column of every fit, and checks the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+
+from counterrank.arrays import Floats, Summed
+from counterrank.checks import Tallies
+from counterrank.data.columns import Segmentation
+from counterrank.data.fingerprint import Fingerprint, with_pages
+from counterrank.data.log import RankingLog
+from counterrank.estimators import SHOWN, Columns, LogSums, View, logged, summed
+from counterrank.estimators.weights.diagnostics import TopRows, top_rows_of
+from counterrank.evaluation.fit import Fit, MetricFits
+from counterrank.statistics import Key
+
+#: A column and a label.
+Group = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The function that turns a batch into the sums of every column, each made once.
+
+    ============  =============================================================================
+    `metrics`     the fits of each metric
+    `cuts`        how rows are grouped
+    `by_unit`     whether errors are clustered by unit
+    `paired`      whether targets are compared with each other at each position
+    `checked`     whether the rows are checked, too
+    ============  =============================================================================
+    """
+
+    metrics: Sequence[MetricFits]
+    cuts: Sequence[Segmentation] = ()
+    by_unit: bool = False
+    paired: bool = False
+    checked: bool = True
+
+    def __call__(self, batch: RankingLog) -> SweepSums:
+        """Return the sums of a batch."""
+        totals: dict[Key, Floats] = {SHOWN: batch.lengths.astype(np.float64)}
+        columns: dict[Key, Columns] = {}
+        groups: dict[Key, Columns] = {}
+        tops: dict[Key, TopRows] = {}
+        checks: list[Checked] = []
+        fingerprint = None
+        for fits, own, views in self._views(batch):
+            totals[logged(fits.metric)] = own.reward @ own.position_weights
+            recommended = {fit.key for fit in fits.recommended.values()}
+            for fit in fits.fits:
+                said = fit.fitted.columns(views[fit.target])
+                columns[fit.fitted.key] = said
+                if fit.key in recommended:
+                    groups[fit.fitted.key] = said
+                key = fit.fitted.mean_of
+                if fits.primary and self.checked and key is not None:
+                    moved = said.totals[key]
+                    moved = moved if batch.weight is None else moved * batch.weight
+                    tops[key] = top_rows_of(batch.rows, moved)
+            if self.checked:
+                pages = None
+                if fingerprint is None:
+                    fingerprint, pages = with_pages(own)
+                tallies = fits.auditor.partial(own, views, pages)
+                checks.append(Checked(tallies, reward_range(own.reward)))
+        whole = summed(batch, totals, columns, by_unit=self.by_unit, together=self._together())
+        parts = {
+            (cut.column, label): summed(batch, totals, groups, rows, by_unit=self.by_unit)
+            for cut in self.cuts
+            for label, rows in cut.groups(batch)
+        }
+        return SweepSums(whole, parts, fingerprint, tuple(checks), tops)
+
+    def _views(self, batch: RankingLog) -> Iterator[tuple[MetricFits, RankingLog, dict[str, View]]]:
+        """Yield each metric's batch, and its views by target; those of one target share ratios and draws."""
+        first: dict[tuple[str, bool], View] = {}
+        for fits in self.metrics:
+            own, views = fits.change(batch), {}
+            for target in dict.fromkeys(fit.target for fit in fits.fits):
+                # Ratios and draws are those of the first reward, all else that does not depend on rewards
+                # that of the first one which is of the page as well, or is not.
+                alike, other = (target, own.page_reward), (target, not own.page_reward)
+                views[target] = View(own, target, first.get(alike) or first.get(other))
+                first.setdefault(alike, views[target])
+            yield fits, own, views
+
+    def _together(self) -> list[list[Key]]:
+        """Return fits of one metric and name, whose columns at positions are compared between targets."""
+        if not self.paired:
+            return []
+        alike: dict[tuple[str, str], list[Fit]] = {}
+        for fits in self.metrics:
+            for fit in fits.fits:
+                alike.setdefault((fit.metric, fit.name), []).append(fit)
+        return [[fit.fitted.key for fit in fits] for fits in alike.values()]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked(Summed):
+    """What was counted of one metric's rewards for the checks, and their range."""
+
+    tallies: Tallies
+    rewards: RewardRange
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SweepSums(Summed):
+    """The sum over batches of what an evaluation needs.
+
+    `whole` are the sums over all rows and `groups` those over groups of them; `checked` has an entry for
+    each metric, `tops` the rows that move an estimate most, by the key of its total.
+    """
+
+    whole: LogSums
+    groups: Mapping[Group, LogSums] = field(default_factory=dict)
+    fingerprint: Fingerprint | None = None
+    checked: tuple[Checked, ...] = ()
+    tops: Mapping[Key, TopRows] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RewardRange:
+    """The smallest and largest reward seen at each position (K,); 0 is always possible."""
+
+    low: Floats
+    high: Floats
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+    def of_value(self, alpha: Floats) -> tuple[float, float]:
+        """Return the least and most that sum_k alpha_k r_k can come to.
+
+        >>> RewardRange(np.zeros(2), np.ones(2)).of_value(np.array([1.0, -0.5]))
+        (-0.5, 1.0)
+        """
+        ends = np.stack([alpha * self.low, alpha * self.high])
+        return float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
+
+
+#: Rankings laid side by side: NumPy takes extremes along long rows several times faster.
+_SIDE_BY_SIDE = 64
+
+
+def reward_range(reward: Floats) -> RewardRange:
+    """Return the range of rewards (n, K); padding counts as 0, which is in it anyway.
+
+    >>> reward_range(np.array([[1.0, -2.0], [3.0, -1.0]])).high.tolist()
+    [3.0, 0.0]
+    """
+    n, length = reward.shape
+    whole = n // _SIDE_BY_SIDE * _SIDE_BY_SIDE
+    parts = (reward[:whole].reshape(-1, _SIDE_BY_SIDE * length), reward[whole:])
+    ends = [
+        [fold(part, axis=0, initial=0.0).reshape(-1, length) for part in parts]
+        for fold in (np.min, np.max)
+    ]
+    return RewardRange(np.concatenate(ends[0]).min(axis=0), np.concatenate(ends[1]).max(axis=0))
