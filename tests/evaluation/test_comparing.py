@@ -252,7 +252,7 @@ def test_controls_count_where_auto_is_held_against_others(context):
     assert solution.total.value == pytest.approx(y.mean() - controls.mean(axis=0) @ beta, rel=1e-9)
     left = y - y.mean() - away @ beta
     assert solution.total.stderr == pytest.approx(left.std(ddof=1) / n**0.5, rel=1e-9)
-    assert solution.total.stderr < 0.7 * table.beside_others(solution).stderr
+    assert solution.total.stderr < 0.7 * table.beside_others(solution).total.stderr
     regressed = away @ beta
     gap = table.distance(fits["auto"], fits["ips"])
     assert gap.stderr == pytest.approx(regressed.std(ddof=1) / n**0.5, rel=1e-9)

@@ -1,6 +1,7 @@
 """Sums of named columns against the rows themselves: means, lifts and positions, in all and by unit."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,6 +81,17 @@ def test_row_totals_beside_a_position_vary_with_its_columns(units):
     covariance = place.sample.covariance(gradient[None])[0, 0]
     influence = PLACES["y"][1] - 0.7 * TOTALS["control"]
     assert np.sqrt(covariance) == pytest.approx(error(influence, units=units), rel=1e-9)
+
+
+def test_a_quantity_without_a_column_has_the_error_of_the_others():
+    table = sums(beside=("control",))
+    page = table.mean("total") - table.mean("control")
+    assert table.without(page, {"control"}).stderr == pytest.approx(table.mean("total").stderr)
+    place = table.position("y", 1)
+    gradient = place.gradient.copy()
+    gradient[len(PLACES)] = -0.7
+    wider = table.without(replace(place, gradient=gradient), {"control"})
+    assert wider.stderr == pytest.approx(place.stderr, rel=1e-12)
 
 
 def test_what_a_position_takes_from_the_page_adds_its_own_error():

@@ -134,9 +134,9 @@ class Estimate(Record):
     flags: tuple[str, ...] = ()
     details: Json = field(default_factory=dict)
     moments: Moments | None = field(default=None, repr=False)
-    #: The value and what lifts are over, from which intervals at other levels follow.
+    #: The value, and the pair whose difference is the lift: intervals at other levels follow from them.
     quantity: Quantity | None = field(default=None, repr=False)
-    base: Quantity | None = field(default=None, repr=False)
+    pair: tuple[Quantity, Quantity] | None = field(default=None, repr=False)
     #: How often the log is looked at.
     looks: Looks = ONCE
     #: The interval at `level` of an estimate that was read from a file.
@@ -164,20 +164,31 @@ class Estimate(Record):
         *,
         level: float = 0.95,
         looks: Looks = ONCE,
-        base: Quantity | None = None,
-        base_positions: Sequence[Quantity] | None = None,
+        pair: tuple[Quantity, Quantity] | None = None,
+        places: Sequence[tuple[Quantity, Quantity]] | None = None,
     ) -> Estimate:
-        """Return the estimate of a solution, with lifts over the logger unless another `base` is given.
+        """Return the estimate of a solution; where there is no evidence the value is NaN.
 
-        Where there is no evidence the value is NaN; of a single ranking or unit only the value is known.
+        Parameters
+        ----------
+        solution
+            What the estimator made of the sums.
+        target, estimator
+            The names of the policy and of the estimator.
+        level, looks
+            How intervals are made.
+        pair, places
+            The values whose difference is the lift, of the page and of each position; by default the value
+            and what the logger earned.
         """
-        value, below = solution.total, solution.logged if base is None else base
-        others = solution.logged_positions if base_positions is None else base_positions
-        lifts = [contrast(*pair)[0] for pair in zip(solution.positions, others, strict=False)]
+        value, pair = solution.total, pair or (solution.total, solution.logged)
+        if places is None:
+            places = list(zip(solution.positions, solution.logged_positions, strict=True))
+        lifts = [contrast(*place)[0] for place in places]
         made = cls(
             target, estimator, value.value, value.stderr, PositionValue.each(solution.positions),
-            solution.ess, value.sample.n, level, Lift.of(value, below, level, looks, PositionValue.each(lifts)),
-            solution.flags, solution.details, solution.moments, value, below, looks,
+            solution.ess, value.sample.n, level, Lift.of(*pair, level, looks, PositionValue.each(lifts)),
+            solution.flags, solution.details, solution.moments, value, pair, looks,
             allowance=value.allowance, basis=solution.basis or estimator, weighted=solution.weighted,
             unreached=solution.unreached, traits=solution.traits,
         )  # fmt: skip
@@ -224,9 +235,9 @@ class Estimate(Record):
 
     def lift_at(self, level: float, family: int = 1) -> tuple[Number, Number]:
         """Return the lift and the relative lift at another level, or of `family` lifts together."""
-        if self.quantity is None or self.base is None:
+        if self.pair is None:
             return Number(math.nan), Number(math.nan)
-        lift, relative = contrast(self.quantity, self.base)
+        lift, relative = contrast(*self.pair)
         return lift.number(level, self.looks, family), relative.number(level, self.looks, family)
 
     def flaw(self) -> tuple[str, str] | None:
@@ -254,11 +265,12 @@ class Estimate(Record):
         bare = replace(
             self, by_position=_bare(self.by_position), flags=flags, details=_bare_details(self.details)
         )  # fmt: skip
-        if self.quantity is None or self.base is None:
+        if self.quantity is None or self.pair is None:
             return bare
-        value, base = self.quantity.without_error(), self.base.without_error()
+        value, base = (each.without_error() for each in self.pair)
         lift = Lift.of(value, base, self.level, self.looks, _bare(self.lift.by_position))
-        return replace(bare, stderr=math.nan, lift=lift, quantity=value, base=base)
+        quantity = self.quantity.without_error()
+        return replace(bare, stderr=math.nan, lift=lift, quantity=quantity, pair=(value, base))
 
     def without_evidence(self, reason: str) -> Estimate:
         """Return the estimate without any value, error or interval, and the reason."""
@@ -272,7 +284,7 @@ class Estimate(Record):
             lift=Lift(np.nan, np.nan, np.nan, np.nan, nothing),
             flags=(Message("not-estimable", reason), *self.flags),
             quantity=None,
-            base=None,
+            pair=None,
         )
 
     def to_dict(self) -> Json:

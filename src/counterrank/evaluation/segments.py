@@ -56,9 +56,9 @@ def _adjusted(groups: Mapping[Group, Estimate]) -> list[Segment]:
 
 def _p_value(estimate: Estimate) -> float:
     """Return the p-value of no lift; 1 where nothing is known."""
-    if estimate.quantity is None or estimate.base is None:
+    if estimate.pair is None:
         return 1.0
-    lift, _ = contrast(estimate.quantity, estimate.base)
+    lift, _ = contrast(*estimate.pair)
     return lift.p_value(estimate.level, estimate.looks)
 
 

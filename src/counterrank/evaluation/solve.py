@@ -65,7 +65,8 @@ class Table:
         fits = self.of(measure)
         if target is None:
             return self.earned(fits)
-        return self.beside_others(self.solutions[fits.recommended[target].key])
+        solution = self.solutions[fits.recommended[target].key]
+        return value_of(solution if self.baseline is None else self.beside_others(solution))
 
     def metric(self, metric: Metric, target: str | None) -> Quantity:
         """Return a metric under a target, or under the logger for None."""
@@ -87,44 +88,46 @@ class Table:
     def estimate(self, fit: Fit) -> Estimate:
         """Return what an estimator says, with lifts over the baseline and the notes of the log."""
         solution = self.solutions[fit.key]
-        base: Quantity | None = None
-        below: tuple[Quantity, ...] = ()
+        pair, places = None, None
         if self.baseline is not None:
             other = self.base(fit)
             solution = _beside(solution, other, fit.name, self.baseline)
-            if other is not None:
-                alone = fit.target == self.baseline
-                base = solution.total if alone else self.beside_others(other)
-                below = solution.positions if alone else other.positions
+            if other is not None and fit.target == self.baseline:
+                pair, places = (solution.total,) * 2, [(k, k) for k in solution.positions]
+            elif other is not None:
+                new, old = self.beside_others(solution), self.beside_others(other)
+                pair = new.total, value_of(old)
+                places = list(zip(new.positions, old.positions, strict=True))
         return Estimate.of(
             solution,
             fit.target,
             fit.name,
             level=self.level,
             looks=self.looks,
-            base=base,
-            base_positions=None if base is None else below,
+            pair=pair,
+            places=places,
         )
 
-    def beside_others(self, solution: Solution) -> Quantity:
-        """Return a value with the error that it has without controls, to be held against other targets.
+    def beside_others(self, solution: Solution) -> Solution:
+        """Return a solution with the errors that it has without controls, to be held against other targets.
 
         Which members are combined was chosen from the same rows. The choices of two targets differ, and
         the spread of their difference is larger than the error of two fixed combinations with controls.
         """
-        value = value_of(solution)
         if not solution.controls:
-            return value
-        gradient = value.gradient.copy()
-        gradient[self.sums.numbers(solution.controls)] = 0.0
-        return replace(value, gradient=gradient)
+            return solution
+        return replace(
+            solution,
+            total=self.sums.without(solution.total, solution.controls),
+            positions=tuple(self.sums.without(k, solution.controls) for k in solution.positions),
+        )
 
     def distance(self, fit: Fit, other: Fit) -> Quantity:
         """Return the value of one fit less that of another, of the same target or not."""
-        solutions = self.solutions[fit.key], self.solutions[other.key]
-        same = fit.target == other.target
-        value, base = (value_of(one) if same else self.beside_others(one) for one in solutions)
-        return value - base
+        solutions = [self.solutions[fit.key], self.solutions[other.key]]
+        if fit.target != other.target:
+            solutions = [self.beside_others(solution) for solution in solutions]
+        return value_of(solutions[0]) - value_of(solutions[1])
 
     def outcomes(self, fit: Fit) -> float:
         """Return (sum |t|)^2 / sum t^2 of the row totals t.
@@ -132,10 +135,7 @@ class Table:
         With 0/1 rewards and even weights these are the rows with a 1. The smaller of the logger's own
         and, where the estimate is a mean of one column, of that.
         """
-        solution = self.solutions[fit.key]
-        gradient = solution.total.gradient.copy()
-        gradient[self.sums.numbers(solution.controls)] = 0.0
-        used = np.flatnonzero(gradient)
+        used = np.flatnonzero(self.beside_others(self.solutions[fit.key]).total.gradient)
         first = self.sums.column[logged(fit.metric)]
         return self.sums.rows.effective([first, *used] if len(used) == 1 else [first])
 

@@ -10,7 +10,7 @@ position, followed by the row totals.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -132,6 +132,16 @@ class ColumnSums:
         number, gradient = self.column[key], np.zeros(len(self.keys))
         gradient[number] = 1.0
         return Quantity(self.rows, float(self.rows.total[number] / self.rows.size), gradient)
+
+    def without(self, quantity: Quantity, keys: Collection[Key]) -> Quantity:
+        """Return a quantity of these sums as if some row totals did not vary."""
+        gradient, first = quantity.gradient.copy(), 0
+        if isinstance(quantity.sample, PositionSample):
+            block, first = quantity.sample.block, quantity.sample.local
+            beside = enumerate(block.beside, len(block.keys))
+            gradient[[number for number, key in beside if key in keys]] = 0.0
+        gradient[[first + number for number in self.numbers(keys)]] = 0.0
+        return replace(quantity, gradient=gradient)
 
     def position(self, key: Key, k: int, block: PositionSums | None = None) -> Quantity:
         """Return the mean of a column at position k; `block` says which one, for a column of several."""
