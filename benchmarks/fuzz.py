@@ -20,10 +20,10 @@ import numpy as np
 
 import counterrank as cr
 from counterrank.cli.calls import Call
-from counterrank.errors import CounterrankError
+from counterrank.common.errors import CounterrankError
+from counterrank.common.options import READING
 from counterrank.io import scan_log
 from counterrank.io.scanning import opened
-from counterrank.options import READING
 
 #: Pieces that parsers trip over.
 TOKENS = [

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from benchmarks.pipeline_errors import COUNTRIES, DAYS, DEVICES, Columns, World, audited, drawn
-from counterrank.findings import FAILED
+from counterrank.common.findings import FAILED
 
 
 @dataclass

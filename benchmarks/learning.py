@@ -32,7 +32,7 @@ import numpy as np
 from rankers import rankers
 
 import counterrank as cr
-from counterrank.errors import LogError
+from counterrank.common.errors import LogError
 from counterrank.learning import settings
 from counterrank.learning.learner import _fit_model
 from counterrank.models import ALL, rankings_of

@@ -155,7 +155,7 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/estimators/behavior/test_tails.py",
     ),
     "data/encoding.py": ("tests/data/test_encoding.py",),
-    "boosting.py": ("tests/test_boosting.py",),
+    "common/boosting.py": ("tests/common/test_boosting.py",),
 }
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,

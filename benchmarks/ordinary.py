@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 import counterrank as cr
 from benchmarks.ordinary_logs import AXES, MOST_CELLS, OrdinaryLog, Recipe, covering, make
-from counterrank.errors import CounterrankError
+from counterrank.common.errors import CounterrankError
 
 #: Rows a batch when files are streamed: several batches even of short logs.
 ROWS = 97

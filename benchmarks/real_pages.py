@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.csv as csv
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import LogError
 from counterrank.data.log import RankingLog
-from counterrank.errors import LogError
 from counterrank.policies import Candidates, Enumerated, parse_policy
 from counterrank.research.bench import Trial, bootstrapped, run_trial
 from counterrank.research.paper import figures

@@ -11,11 +11,11 @@ import click
 
 from counterrank.cli.calls import TableCommand, help_of
 from counterrank.cli.main import RESEARCH, main
+from counterrank.common.findings import TITLES, Finding
+from counterrank.common.options import COMMANDS, NESTED, OPTIONS, READING, Group, Kind
+from counterrank.common.records import Record
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import Evaluation
-from counterrank.findings import TITLES, Finding
-from counterrank.options import COMMANDS, NESTED, OPTIONS, READING, Group, Kind
-from counterrank.records import Record
 from counterrank.report.loading import KINDS
 
 HERE = Path(__file__).parent / "reference"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import counterrank
-from counterrank.errors import LogError
+from counterrank.common.errors import LogError
 from counterrank.io import files as streams
 from counterrank.io import read_log
 

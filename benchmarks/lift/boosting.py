@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 import counterrank as cr
 from benchmarks.lift.cells import TARGET, Floats, Ints, Z
+from counterrank.common.errors import EstimatorError
 from counterrank.data.log import LOGGING
-from counterrank.errors import EstimatorError
 from counterrank.estimators import Lift
 from counterrank.estimators.weights.ratios import ratios_of
 from counterrank.policies import Policy

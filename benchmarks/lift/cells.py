@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import counterrank as cr
-from counterrank.atomic import write_text
+from counterrank.common.atomic import write_text
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.lift.cells import Truth
-from counterrank.atomic import replacing
+from counterrank.common.atomic import replacing
 from counterrank.estimators.auto import rule
 from counterrank.estimators.auto.rule import Summary
 

@@ -15,7 +15,7 @@ from benchmarks.lift import boosting
 from benchmarks.lift.boosting import Boosting
 from benchmarks.lift.cells import TARGET, Case, Cell, Z
 from benchmarks.lift.record import Recorded, questions, save
-from counterrank.atomic import replacing
+from counterrank.common.atomic import replacing
 from counterrank.estimators import Estimate, Lift, registry
 
 NAN = float("nan")

@@ -12,7 +12,7 @@ from benchmarks import accuracy_study, real_rankings
 from benchmarks.lift import pages
 from benchmarks.lift.cells import DRAWS, Case, Cell, Kept, Truth
 from benchmarks.lift.pages import Pages
-from counterrank.atomic import write_text
+from counterrank.common.atomic import write_text
 from counterrank.research.simulate import World, true_value
 
 #: Pages by which a true lift is known: its error is far below what any log can tell.

@@ -1,10 +1,10 @@
 from counterrank.checks import audit_file as audit_file
 from counterrank.checks import audit_log as audit_log
+from counterrank.common.errors import CounterrankError as CounterrankError
+from counterrank.common.errors import CounterrankWarning as CounterrankWarning
 from counterrank.data.log import Propensity as Propensity
 from counterrank.data.log import RankingLog as RankingLog
 from counterrank.data.rank_by import rank_by as rank_by
-from counterrank.errors import CounterrankError as CounterrankError
-from counterrank.errors import CounterrankWarning as CounterrankWarning
 from counterrank.estimators import AIPS as AIPS
 from counterrank.estimators import DM as DM
 from counterrank.estimators import DR as DR

@@ -6,7 +6,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.checks import Answer, Audit, answers_of, concluded
-from counterrank.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.common.findings import FAILED, PASSED, WARNED, Finding
 
 ASKED = Finding(
     "rewards-by-level", WARNED, "fewer on phones", kind="question", about="rewards",

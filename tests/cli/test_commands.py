@@ -437,7 +437,7 @@ def test_a_closed_stderr_changes_no_exit_code(tmp_path: Path, log: str, code: in
 def test_a_pipe_that_nobody_writes_to_is_refused(
     counterrank, tmp_path, monkeypatch, arguments, said
 ):
-    monkeypatch.setattr("counterrank.stores.PIPE_SECONDS", 0.1)
+    monkeypatch.setattr("counterrank.common.stores.PIPE_SECONDS", 0.1)
     (tmp_path / "log.csv").write_text(LINES)
     os.mkfifo(tmp_path / "pipe")
     found = counterrank(*arguments)

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank import atomic
-from counterrank.errors import CounterrankError, OutputError
+from counterrank.common import atomic
+from counterrank.common.errors import CounterrankError, OutputError
 
 FAST = ["--target", "new", "--estimators", "iips,rips"]
 

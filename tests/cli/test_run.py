@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from counterrank.cli.jobs import Job, with_days
-from counterrank.options import COMMANDS, OPTIONS, Kind
+from counterrank.common.options import COMMANDS, OPTIONS, Kind
 
 TODAY = datetime.now(UTC).date()
 #: A value of every kind, as TOML writes it.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import LogError
+from counterrank.common.errors import LogError
 from counterrank.policies.base import Policy
 
 GOOD = {

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.errors import CounterrankError, LogError, PropensityError
+from counterrank.common.errors import CounterrankError, LogError, PropensityError
 from counterrank.estimators import get_estimator
 from counterrank.io.reading import concat
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import PolicyError
+from counterrank.common.errors import PolicyError
 
 WORTH = np.array([0.3, 0.9, 0.1, 0.5])
 

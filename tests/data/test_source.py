@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from counterrank.common.errors import EngineError
 from counterrank.data.source import MappedSource, MemorySource, SampledOnce
-from counterrank.errors import EngineError
 from counterrank.testing import random_log
 
 

@@ -10,9 +10,9 @@ import pytest
 
 import counterrank as cr
 from counterrank.cli.main import main
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
+from counterrank.common.options import COMMANDS, OPTIONS, Reading, Request
 from counterrank.io.options import _FORMS, ReadOptions
-from counterrank.options import COMMANDS, OPTIONS, Reading, Request
 
 DOCS = Path(__file__).parents[2] / "docs"
 

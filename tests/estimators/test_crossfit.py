@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.common.errors import EstimatorError
 from counterrank.data.source import MemorySource
-from counterrank.errors import EstimatorError
 from counterrank.estimators import View, Workspace
 from counterrank.estimators.crossfit import (
     ModelAverage,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.common.errors import ConfigError, EstimatorError, PropensityError
 from counterrank.data.source import MemorySource
-from counterrank.errors import ConfigError, EstimatorError, PropensityError
 from counterrank.estimators import (
     ClickHistory,
     PositionBased,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.common.errors import PropensityError
 from counterrank.data.log import Propensity
-from counterrank.errors import PropensityError
 from counterrank.estimators import (
     balance_weights,
     can_model,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import ConfigError, LogError, PropensityError
+from counterrank.common.errors import ConfigError, LogError, PropensityError
 from counterrank.evaluation import ABTest
 
 ITEMS = 3

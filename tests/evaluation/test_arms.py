@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import ConfigError, LogError
+from counterrank.common.errors import ConfigError, LogError
 from counterrank.evaluation.arms import Pair
 from counterrank.statistics import Number, critical_value
 

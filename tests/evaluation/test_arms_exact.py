@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from counterrank import RankingLog
+from counterrank.common.errors import ConfigError, LogError
 from counterrank.data.log import Propensity
-from counterrank.errors import ConfigError, LogError
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
 from counterrank.evaluation import Comparison, Verdict

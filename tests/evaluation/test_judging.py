@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
+from counterrank.common.findings import FAILED, Finding
 from counterrank.estimators import Estimate
 from counterrank.estimators.base import Lift, PositionValue
 from counterrank.estimators.weights.diagnostics import mean_weight_test
@@ -26,7 +27,6 @@ from counterrank.evaluation.judging import (
     scale_of,
     verdict,
 )
-from counterrank.findings import FAILED, Finding
 
 
 def estimate(

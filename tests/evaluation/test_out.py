@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import counterrank as cr
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.research import simulate
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import counterrank as cr
 from counterrank.cli.main import main
-from counterrank.errors import CounterrankError
+from counterrank.common.errors import CounterrankError
 from counterrank.io import scan_log
 
 LOGGER = "plackett-luce:temperature=1"

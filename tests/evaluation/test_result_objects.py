@@ -12,8 +12,8 @@ import pytest
 
 import counterrank as cr
 from counterrank.checks import Audit, Finding
+from counterrank.common.findings import FAILED, PASSED, WARNED
 from counterrank.evaluation import Verdict
-from counterrank.findings import FAILED, PASSED, WARNED
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
-from counterrank.errors import ConfigError, CounterrankError, LogError, PropensityError
+from counterrank.common.errors import ConfigError, CounterrankError, LogError, PropensityError
 from counterrank.evaluation.jobs import DEFAULT_ESTIMATORS
 from counterrank.evaluation.sweep import reward_range
 from counterrank.statistics import holm, sums_of

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import counterrank as cr
-from counterrank.errors import ConfigError
-from counterrank.messages import code_of
+from counterrank.common.errors import ConfigError
+from counterrank.common.messages import code_of
 
 
 @pytest.fixture(scope="module")

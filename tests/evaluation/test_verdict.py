@@ -8,7 +8,7 @@ import pytest
 from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.evaluation.comparing import Rival
 from counterrank.evaluation.judging import (

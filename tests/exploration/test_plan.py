@@ -13,7 +13,7 @@ from rich.console import Console
 
 import counterrank as cr
 from counterrank.cli.main import main
-from counterrank.errors import ConfigError, LogError
+from counterrank.common.errors import ConfigError, LogError
 from counterrank.exploration import Cost, DetectableLift, ExplorationOption, settings
 from counterrank.exploration.planner import _distinct, choose, frontier
 from counterrank.policies import Candidates, Scored, parse_policy

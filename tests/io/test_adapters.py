@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counterrank.common.errors import ConfigError, CounterrankError, LogError, PropensityError
+from counterrank.common.messages import has
 from counterrank.data.log import RankingLog
-from counterrank.errors import ConfigError, CounterrankError, LogError, PropensityError
 from counterrank.io import Query, read_log
 from counterrank.io import reading as registry
-from counterrank.messages import has
 from counterrank.research.datasets import (
     read_kuairand,
     read_open_bandit,

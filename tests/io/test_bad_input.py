@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from counterrank.errors import CounterrankError, LogError, PropensityError
+from counterrank.common.errors import CounterrankError, LogError, PropensityError
 from counterrank.io import from_frame, read_log, scan_log
 
 GOOD = {

@@ -13,8 +13,14 @@ import pytest
 
 import counterrank as cr
 from counterrank.checks import audit_file
+from counterrank.common.errors import (
+    ConfigError,
+    CounterrankError,
+    LogError,
+    PolicyError,
+    PropensityError,
+)
 from counterrank.data.fingerprint import fingerprint
-from counterrank.errors import ConfigError, CounterrankError, LogError, PolicyError, PropensityError
 from counterrank.io import concat, from_frame, read_log, scan_log
 from counterrank.policies import Candidates, parse_policy
 

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 import counterrank as cr
 from counterrank.checks.auditor import audit
+from counterrank.common.errors import ConfigError, LogError
 from counterrank.data.source import MemorySource
-from counterrank.errors import ConfigError, LogError
 from counterrank.io import concat, scan_log
 
 N, K, ITEMS = 300, 4, 9

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from counterrank.errors import CounterrankError, LogError
+from counterrank.common.errors import CounterrankError, LogError
 from counterrank.io import read_log, scan_log
 from counterrank.io.reading import concat
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from counterrank.errors import CounterrankError
+from counterrank.common.errors import CounterrankError
 from counterrank.io import read_log, scan_log
 
 ROUNDS = 60

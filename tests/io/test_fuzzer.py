@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import PolicyError
+from counterrank.common.errors import PolicyError
 
 ROUNDS = 40
 

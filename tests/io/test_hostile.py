@@ -15,8 +15,8 @@ import pytest
 
 import counterrank as cr
 from counterrank.checks import audit_file
+from counterrank.common.errors import ConfigError, LogError, PropensityError
 from counterrank.data.columns import by_label, column_of, segmentation
-from counterrank.errors import ConfigError, LogError, PropensityError
 from counterrank.io import from_frame, read_log, scan_log, tables
 
 GOOD = {

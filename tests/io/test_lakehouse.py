@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import counterrank as cr
-from counterrank.errors import ConfigError, LogError, MissingExtraError
+from counterrank.common.errors import ConfigError, LogError, MissingExtraError
 from counterrank.io import concat, scan_log, scanning
 
 DAYS = [datetime.date(2026, 10, d) for d in (1, 2, 3)]

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
+from counterrank.common.options import READING
 from counterrank.io import ReadOptions, from_frame
-from counterrank.options import READING
 
 MAPPED = {
     "items": [[0, 1]],

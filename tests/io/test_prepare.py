@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import counterrank as cr
-from counterrank.errors import LogError
+from counterrank.common.errors import LogError
 from counterrank.io import concat, read_log, scan_log
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from counterrank.common.messages import has
 from counterrank.io import from_frame, read_log, scan_log
 from counterrank.io.reading import concat
-from counterrank.messages import has
 
 FORMATS = (
     "log.parquet",

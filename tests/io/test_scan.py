@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import counterrank as cr
+from counterrank.common.errors import ConfigError, CounterrankError, LogError
 from counterrank.data.source import MemorySource
-from counterrank.errors import ConfigError, CounterrankError, LogError
 from counterrank.io import read_log, scan_log, tables
 from counterrank.io import survey as parts_module
 from counterrank.io.cluster import survey_of

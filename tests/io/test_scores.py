@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.errors import CounterrankError
+from counterrank.common.errors import CounterrankError
 from counterrank.io import scan_log
 
 N, C, K = 300, 5, 3

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import counterrank as cr
-from counterrank.errors import ConfigError, LogError
+from counterrank.common.errors import ConfigError, LogError
 from counterrank.io.target_lists import TargetLists
 
 PAGES = [

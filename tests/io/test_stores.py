@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 import counterrank as cr
-from counterrank import stores
-from counterrank.atomic import write_text
-from counterrank.errors import ConfigError, LogError, MissingExtraError, OutputError
+from counterrank.common import stores
+from counterrank.common.atomic import write_text
+from counterrank.common.errors import ConfigError, LogError, MissingExtraError, OutputError
 from counterrank.io import check_outputs, concat, files, scan_log, tables
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterrank.cli.jobs import Job
-from counterrank.errors import ConfigError, LogError
+from counterrank.common.errors import ConfigError, LogError
 from counterrank.io import ReadOptions, from_frame, read_log, scan_log
 
 HEAD = "session_id,position,item_id,clicked,propensity,new_policy_prob\n"

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 import counterrank as cr
+from counterrank.common.errors import ConfigError, LogError, MissingExtraError
 from counterrank.data.source import MemorySource
-from counterrank.errors import ConfigError, LogError, MissingExtraError
 from counterrank.io import scanning
 from counterrank.io.scanning import FileSource, open_source
 

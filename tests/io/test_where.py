@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.errors import ConfigError, LogError
+from counterrank.common.errors import ConfigError, LogError
 from counterrank.io import concat, scan_log
 from counterrank.io.where import Where
 

@@ -15,11 +15,11 @@ from tests.learning.conftest import EXAMINED, RELEVANCE, clicks_log, learn
 from tests.policies.conftest import listed_best_of
 
 import counterrank as cr
-from counterrank.errors import ConfigError, LogError, PolicyError
+from counterrank.common.errors import ConfigError, LogError, PolicyError
+from counterrank.common.messages import Message
 from counterrank.learning.learner import _split
 from counterrank.learning.paths import Side, draw
 from counterrank.learning.result import segments_of
-from counterrank.messages import Message
 from counterrank.policies import BestOf
 from counterrank.report import at_least, plain
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from counterrank.errors import PolicyError
+from counterrank.common.errors import PolicyError
 from counterrank.learning.trees import Trees
 
 lightgbm = pytest.importorskip("lightgbm")

@@ -12,7 +12,7 @@ from tests.learning.conftest import clicks_log, learn
 import counterrank as cr
 from counterrank.checks.base import Subject
 from counterrank.checks.copies import DUPLICATES
-from counterrank.errors import LogError
+from counterrank.common.errors import LogError
 
 
 def users_log(seed: int, users: int, rows: int, *, known: bool) -> cr.RankingLog:

@@ -11,7 +11,7 @@ import pytest
 from tests.learning.conftest import EXAMINED, RELEVANCE, learn
 
 import counterrank as cr
-from counterrank.errors import PolicyError
+from counterrank.common.errors import PolicyError
 from counterrank.learning import LearnedPolicy
 
 LABELS = ("desk", "phone", "tablet")

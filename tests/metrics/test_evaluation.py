@@ -8,7 +8,7 @@ import pytest
 from tests.metrics.conftest import log_of, made
 
 import counterrank as cr
-from counterrank.errors import ConfigError, CounterrankError
+from counterrank.common.errors import ConfigError, CounterrankError
 from counterrank.metrics import measured, parse_metric
 from counterrank.statistics import together
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tests.learning.conftest import clicks_log
 
 import counterrank as cr
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.learning.certificates import lower_bound
 from counterrank.learning.guardrails import WatchedRewards
 from counterrank.metrics import parse_guardrail

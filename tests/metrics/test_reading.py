@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.errors import LogError
+from counterrank.common.errors import LogError
 
 N, K = 60, 3
 REWARDS = {"clicks": "click", "revenue": "revenue"}

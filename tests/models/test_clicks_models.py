@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.common.errors import EstimatorError
 from counterrank.data.encoding import Scaling, encoded_features
-from counterrank.errors import EstimatorError
 from counterrank.models.base import ALL, squared_loss
 from counterrank.models.clicks.amounts import (
     AmountModel,

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from counterrank.common.errors import EstimatorError
 from counterrank.data.encoding import Scaling
-from counterrank.errors import EstimatorError
 from counterrank.models.base import ALL
 from counterrank.models.clicks.competition import last_click, reading, rivalry, skipped
 from counterrank.models.clicks.kernels.recursion import (

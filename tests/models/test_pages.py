@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from counterrank.errors import EstimatorError
+from counterrank.common.errors import EstimatorError
 from counterrank.models.clicks import likelihood
 from counterrank.models.clicks.amounts import NumberModel, fit_list_models
 from counterrank.models.clicks.blocks import blocks_of

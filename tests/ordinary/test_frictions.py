@@ -11,7 +11,7 @@ import pytest
 from benchmarks.ordinary_logs import Recipe, make
 
 import counterrank as cr
-from counterrank.errors import ConfigError, LogError, PropensityError
+from counterrank.common.errors import ConfigError, LogError, PropensityError
 from counterrank.io import ReadOptions, from_frame, read_log
 from counterrank.report.document import AxisScale, tick_names
 

@@ -11,8 +11,8 @@ import pytest
 from benchmarks.ordinary_logs import Recipe, make
 
 import counterrank as cr
+from counterrank.common.errors import ConfigError, EstimatorError, LogError
 from counterrank.data.source import MemorySource, reporting_to
-from counterrank.errors import ConfigError, EstimatorError, LogError
 from counterrank.io import scan_log
 from counterrank.propensity_models.estimate import estimated_source
 

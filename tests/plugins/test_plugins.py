@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import counterrank as cr
 from counterrank.cli.main import LazyGroup
-from counterrank.errors import ConfigError, CounterrankWarning, EstimatorError, PolicyError
+from counterrank.common.errors import ConfigError, CounterrankWarning, EstimatorError, PolicyError
 from counterrank.estimators import registry
 from counterrank.policies import storage
 from counterrank.testing import check_estimator, check_policy, random_log
@@ -50,7 +50,7 @@ def test_a_stored_policy_whose_package_is_gone_is_refused(example, tmp_path, mon
         cr.load_policy(tmp_path / "p.npz")
 
 
-@pytest.mark.filterwarnings("ignore::counterrank.errors.CounterrankWarning")
+@pytest.mark.filterwarnings("ignore::counterrank.common.errors.CounterrankWarning")
 @pytest.mark.parametrize(
     ("name", "what"),
     [
@@ -68,7 +68,7 @@ def test_a_broken_plugin_is_named_with_its_package(broken, name, what):
         registry.get(name)
 
 
-@pytest.mark.filterwarnings("ignore::counterrank.errors.CounterrankWarning")
+@pytest.mark.filterwarnings("ignore::counterrank.common.errors.CounterrankWarning")
 def test_broken_plugins_do_not_stop_an_evaluation_of_everything(broken):
     log = random_log(np.random.default_rng(0), n=60)
     found = cr.evaluate(log, ["new"], estimators=["iips", "all"])
@@ -125,7 +125,7 @@ def test_a_command_of_another_package_is_listed_and_run(example, tmp_path):
     assert (done.exit_code, done.output) == (0, "2\n")
 
 
-@pytest.mark.filterwarnings("ignore::counterrank.errors.CounterrankWarning")
+@pytest.mark.filterwarnings("ignore::counterrank.common.errors.CounterrankWarning")
 def test_broken_formats_and_commands_are_named_when_they_are_used(broken, tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("action_1,reward_1,propensity_1\n0,1,0.5\n")

@@ -9,7 +9,7 @@ import pytest
 from tests.policies.conftest import best_of_probs, listed_best_of
 
 import counterrank as cr
-from counterrank.errors import PolicyError
+from counterrank.common.errors import PolicyError
 from counterrank.policies import (
     BestOf,
     Candidates,

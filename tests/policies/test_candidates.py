@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import ConfigError, LogError, PolicyError, PropensityError
+from counterrank.common.errors import ConfigError, LogError, PolicyError, PropensityError
 from counterrank.io import concat
 from counterrank.policies import (
     Candidates,

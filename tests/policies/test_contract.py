@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from counterrank import policies as cp
-from counterrank.errors import PolicyError
+from counterrank.common.errors import PolicyError
 
 ROWS, ITEMS, PLACES = 3, 5, 4
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from counterrank.errors import PolicyError
+from counterrank.common.errors import PolicyError
 from counterrank.policies import (
     EpsilonGreedy,
     Factored,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from counterrank import policies
-from counterrank.errors import PolicyError, PropensityError
+from counterrank.common.errors import PolicyError, PropensityError
 from counterrank.policies import PlackettLuce, Uniform, load_policy, save_policy, superset_mask
 from counterrank.policies.storage import FORMAT, REGISTRY, policy_class
 

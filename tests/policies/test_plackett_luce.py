@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2
 from tests.policies.conftest import limited
 
-from counterrank.errors import PolicyError
+from counterrank.common.errors import PolicyError
 from counterrank.policies import PlackettLuce
 from counterrank.policies.kernels.plackett_luce_subsets import programme
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.policies.conftest import limited
 
-from counterrank.errors import PolicyError, PropensityError
+from counterrank.common.errors import PolicyError, PropensityError
 from counterrank.policies import (
     Deterministic,
     PlackettLuce,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import ConfigError, PolicyError
+from counterrank.common.errors import ConfigError, PolicyError
 from counterrank.policies import exploration_file, mixture_of, parse_policy
 
 

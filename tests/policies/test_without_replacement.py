@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.policies.conftest import limited
 
-from counterrank.errors import PolicyError
+from counterrank.common.errors import PolicyError
 from counterrank.policies import (
     Autoregressive,
     Deterministic,

@@ -12,10 +12,10 @@ from scipy import optimize
 
 import counterrank as cr
 from counterrank.cli.main import main
+from counterrank.common.errors import ConfigError, PropensityError
+from counterrank.common.messages import MISSING_PROPENSITY
 from counterrank.data.source import MemorySource
-from counterrank.errors import ConfigError, PropensityError
 from counterrank.io import read_log, scan_log
-from counterrank.messages import MISSING_PROPENSITY
 from counterrank.policies import Candidates, ItemFeatures, Scored, parse_policy
 from counterrank.propensity_models import estimate_propensities, estimated_source
 from counterrank.propensity_models.choice import Choices, choice_loss, fit_choice, known_features

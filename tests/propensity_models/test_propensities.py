@@ -10,9 +10,9 @@ from scipy.special import log_softmax
 from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
+from counterrank.common.errors import ConfigError, PropensityError
 from counterrank.data.log import LOGGING
 from counterrank.data.source import MemorySource
-from counterrank.errors import ConfigError, PropensityError
 from counterrank.estimators import Estimate, Workspace
 from counterrank.policies import Enumerated
 from counterrank.propensity_models import estimate_propensities, estimated_source

@@ -3,9 +3,9 @@
 from copy import deepcopy
 from typing import Any
 
+from counterrank.common.records import printed
 from counterrank.estimators.behavior import Condition
 from counterrank.evaluation import Evaluation
-from counterrank.records import printed
 from counterrank.report import evaluation, html, terminal
 from counterrank.report.document import BRIEF, VERBOSE, Document, Figure
 from counterrank.report.reading import Reading

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.report import sample
 
-from counterrank.errors import ConfigError, OutputError
+from counterrank.common.errors import ConfigError, OutputError
 from counterrank.estimators import Estimate, Lift
 from counterrank.report.history import (
     OUTCOME,

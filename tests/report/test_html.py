@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.report import sample
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.report import evaluation, html
 from counterrank.report.html import asset
 

@@ -5,7 +5,7 @@ not.
 import pytest
 from tests.report import sample
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 
 pytest.importorskip("matplotlib")
 

@@ -9,7 +9,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.checks import audit_log
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.report.explaining import MOST_LINES, explained, repro
 from counterrank.report.loading import KINDS
 

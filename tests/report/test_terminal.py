@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console, Group
 from tests.report import sample
 
-from counterrank.errors import ConfigError
-from counterrank.records import printed
+from counterrank.common.errors import ConfigError
+from counterrank.common.records import printed
 from counterrank.report import terminal
 from counterrank.report.document import BRIEF, Card, Chip, Document, Mark, Scorecard, Table
 

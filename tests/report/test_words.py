@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import counterrank
+from counterrank.common.texts import in_percent
 from counterrank.report import words as numbers
-from counterrank.texts import in_percent
 
 FINITE = st.floats(-1e9, 1e9).filter(lambda v: v == 0 or abs(v) > 1e-6)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.research import bench
 from counterrank.research.simulate import random, true_value
 

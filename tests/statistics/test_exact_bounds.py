@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from counterrank.common.findings import FAILED, PASSED, WARNED
 from counterrank.estimators.weights.thresholds import THRESHOLDS
-from counterrank.findings import FAILED, PASSED, WARNED
 from counterrank.statistics import betting_lower_bound, bias_aware_half, bias_aware_value
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.statistics import Looks, bias_aware_half, critical_value
 
 

@@ -99,7 +99,7 @@ def test_unknown_capabilities_are_caught():
 
 
 def test_many_rows_and_too_many_rankings():
-    from counterrank.errors import PolicyError
+    from counterrank.common.errors import PolicyError
 
     check_policy(
         policies.PlackettLuce(np.tile(SCORES[:1], (100_000, 1))),

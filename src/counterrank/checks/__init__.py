@@ -15,7 +15,7 @@ from counterrank.checks.auditor import (
 from counterrank.checks.base import Audit, Check, Tallies
 from counterrank.checks.scores import Coverage, count_scored, scored_rows
 from counterrank.checks.weights import context_cuts
-from counterrank.findings import Finding
+from counterrank.common.findings import Finding
 
 __all__ = [
     "CHECKS",

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from counterrank.errors import ConfigError
-from counterrank.findings import PASSED, SEVERITY, TITLES, Finding
-from counterrank.records import Record, optional
-from counterrank.texts import suggestion
+from counterrank.common.errors import ConfigError
+from counterrank.common.findings import PASSED, SEVERITY, TITLES, Finding
+from counterrank.common.records import Record, optional
+from counterrank.common.texts import suggestion
 
 #: A size in an answer holds for sizes within this factor. Without one, sizes up to the second factor are
 #: accepted: whoever says that a country differs has not said that it earns nothing.

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.blas import single_blas_thread
 from counterrank.checks import copies, items, propensities, rewards, rows, scores, weights
 from counterrank.checks.answers import Accept, answers_of, concluded
 from counterrank.checks.base import Audit, Check, Subject, Tallies, Tally, kind_of
-from counterrank.data.columns import column_of, segmentation
-from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.source import Source
-from counterrank.errors import (
+from counterrank.common.blas import single_blas_thread
+from counterrank.common.errors import (
     LogError,
     PolicyError,
     PropensityError,
 )
+from counterrank.common.findings import FAILED, SKIPPED, About, Finding
+from counterrank.data.columns import column_of, segmentation
+from counterrank.data.log import Probabilities, RankingLog
+from counterrank.data.source import Source
 from counterrank.estimators import View
-from counterrank.findings import FAILED, SKIPPED, About, Finding
 from counterrank.io import (
     LogLike,
     opened,

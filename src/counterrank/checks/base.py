@@ -8,11 +8,8 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats, Ints, Summed
-from counterrank.data.log import Propensity, RankingLog
-from counterrank.estimators import View
-from counterrank.estimators.weights.ratios import Ratios, ratios_of
-from counterrank.findings import (
+from counterrank.common.arrays import Bools, Floats, Ints, Summed
+from counterrank.common.findings import (
     FAILED,
     PASSED,
     SKIPPED,
@@ -23,10 +20,13 @@ from counterrank.findings import (
     Kind,
     Outcome,
 )
+from counterrank.common.messages import ESTIMATED, MISSING_PROPENSITY, has
+from counterrank.common.records import VERBOSE, Json, Result, value_of
+from counterrank.data.log import Propensity, RankingLog
+from counterrank.estimators import View
+from counterrank.estimators.weights.ratios import Ratios, ratios_of
 from counterrank.kernels.jit import jit
-from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, has
 from counterrank.policies import Scored
-from counterrank.records import VERBOSE, Json, Result, value_of
 
 #: The share of each batch that is looked at when the length of the log is not known.
 UNKNOWN_SHARE = 1 / 8

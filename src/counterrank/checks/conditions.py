@@ -6,9 +6,9 @@ from datetime import date, timedelta
 
 from counterrank.checks.base import Subject
 from counterrank.checks.rows import days_of
+from counterrank.common.errors import CounterrankError
+from counterrank.common.messages import say
 from counterrank.data.columns import column_of
-from counterrank.errors import CounterrankError
-from counterrank.messages import say
 
 #: More groups than this make no condition that people would write.
 _NAMED = 3

@@ -10,14 +10,14 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
 from counterrank.checks.base import Check, Subject, Tally
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.findings import FAILED, WARNED, Example, Finding
+from counterrank.common.texts import in_percent
 from counterrank.data.columns import column_of
 from counterrank.data.log import LOGGING, Propensity, RankingLog
-from counterrank.findings import FAILED, WARNED, Example, Finding
 from counterrank.kernels import hashing
 from counterrank.policies import Policy, Scored
-from counterrank.texts import in_percent
 
 Words = NDArray[np.uint64]
 

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
 from counterrank.checks.answers import condition
 from counterrank.checks.base import BLOCK, DAY, SAMPLED_ROWS, Check, Subject, Tally, finding, whole
 from counterrank.checks.scores import shown_scores
 from counterrank.checks.weights import row_groups
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.findings import WARNED, Finding
+from counterrank.common.messages import REWARD_PER_RANKING
+from counterrank.common.texts import in_percent
 from counterrank.data.log import RankingLog
-from counterrank.findings import WARNED, Finding
 from counterrank.kernels.jit import jit
-from counterrank.messages import REWARD_PER_RANKING
 from counterrank.policies import Scored
 from counterrank.statistics import two_sided
-from counterrank.texts import in_percent
 
 FINDINGS = KIND, POPULAR, TWICE, ITEM, CAPPED, UNITS, MAGNITUDE = (
     "rewards-by-category",

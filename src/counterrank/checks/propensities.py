@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
 from counterrank.checks.base import (
     HEAD_ROWS,
     SAMPLED_ROWS,
@@ -17,11 +16,12 @@ from counterrank.checks.base import (
     finding,
     listed,
 )
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.common.messages import say
+from counterrank.common.texts import in_percent
 from counterrank.data.log import LOGGING, Propensity, RankingLog
-from counterrank.findings import FAILED, PASSED, WARNED, Finding
 from counterrank.kernels.jit import jit
-from counterrank.messages import say
-from counterrank.texts import in_percent
 
 #: Rounded numbers are recognised up to this many decimals.
 DECIMALS = 4

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
 from counterrank.checks.answers import SIZE, condition
 from counterrank.checks.base import (
     BLOCK,
@@ -38,11 +37,12 @@ from counterrank.checks.items import EXPECTED, TWICE, one_per_page, outlier
 from counterrank.checks.propensities import logged_numbers
 from counterrank.checks.scores import shown_scores
 from counterrank.checks.weights import row_groups
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.findings import FAILED, WARNED, Finding
+from counterrank.common.texts import in_percent
 from counterrank.data.columns import column_of
 from counterrank.data.log import LOGGING, RankingLog
-from counterrank.findings import FAILED, WARNED, Finding
 from counterrank.kernels.jit import jit, vector_jit
-from counterrank.texts import in_percent
 
 FINDINGS = LEVEL, DAY, BOTH, STRETCH, POSITION, THINNED, COUNT, PAGE, NEIGHBOUR = (
     "rewards-by-level",

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
 from counterrank.checks.base import (
     GROUPED_ROWS,
     SAMPLED_ROWS,
@@ -20,11 +19,12 @@ from counterrank.checks.base import (
     unit_sums,
 )
 from counterrank.checks.copies import as_numbers, hashed
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.findings import FAILED, WARNED, Finding
+from counterrank.common.messages import rewards_missing, say
+from counterrank.common.texts import in_percent, listed
 from counterrank.data.columns import as_texts, column_of, epoch_unit
 from counterrank.data.log import RankingLog
-from counterrank.findings import FAILED, WARNED, Finding
-from counterrank.messages import rewards_missing, say
-from counterrank.texts import in_percent, listed
 
 #: Columns that look like time, in order of preference.
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "day", "ts")

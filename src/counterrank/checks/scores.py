@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
 from counterrank.checks.base import (
     BLOCK,
     SAMPLED_ROWS,
@@ -25,15 +24,16 @@ from counterrank.checks.base import (
 )
 from counterrank.checks.conditions import option, without
 from counterrank.checks.weights import row_groups
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import CounterrankError, LogError
+from counterrank.common.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.common.messages import say
+from counterrank.common.texts import in_percent
 from counterrank.data.log import RankingLog
 from counterrank.data.source import FilteredSource, MemorySource, Source
-from counterrank.errors import CounterrankError, LogError
 from counterrank.estimators.weights.thresholds import LIMITING
-from counterrank.findings import FAILED, PASSED, WARNED, Finding
-from counterrank.messages import say
 from counterrank.policies import Scored, candidate_fit, parse_policy
 from counterrank.statistics import two_sided
-from counterrank.texts import in_percent
 
 #: Rows whose choices are compared with the scores: a wrong temperature shows in far fewer.
 FITTED_ROWS = 100_000

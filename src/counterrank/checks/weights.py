@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
 from counterrank.checks.base import (
     BLOCK,
     DAY,
@@ -36,17 +35,18 @@ from counterrank.checks.base import (
 from counterrank.checks.conditions import option, without
 from counterrank.checks.propensities import number_sums
 from counterrank.checks.rows import days_of
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import CounterrankError
+from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
+from counterrank.common.messages import say
+from counterrank.common.texts import in_percent, in_z
 from counterrank.data.columns import interval_names
 from counterrank.data.log import RankingLog
-from counterrank.errors import CounterrankError
 from counterrank.estimators.weights.ratios import Ratios
 from counterrank.estimators.weights.thresholds import LIMITING, THRESHOLDS
-from counterrank.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
 from counterrank.kernels.jit import jit
-from counterrank.messages import say
 from counterrank.policies import Policy
 from counterrank.statistics import two_sided
-from counterrank.texts import in_percent, in_z
 
 #: Groups with fewer effective rows are not tested: their means are too skewed for any of these
 #: tests. A sorted list may well match no logged item at a position: a mean of 0 without any spread says

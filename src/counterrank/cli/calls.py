@@ -10,8 +10,8 @@ import click
 
 from counterrank.cli.console import results_console, showing_progress, write
 from counterrank.cli.jobs import READERS, Job, Values
-from counterrank.errors import ConfigError
-from counterrank.options import BESIDE, COMMANDS, OPTIONS, Command, Group, Kind
+from counterrank.common.errors import ConfigError
+from counterrank.common.options import BESIDE, COMMANDS, OPTIONS, Command, Group, Kind
 
 _REPEATED = (
     Kind.MANY,
@@ -177,7 +177,7 @@ class Call:
 
     def hand_over(self, result: Any, to_json: Callable[[], str] | None = None) -> None:
         """Write a result to its files, and print it where stdout is free."""
-        from counterrank.records import BRIEF, VERBOSE
+        from counterrank.common.records import BRIEF, VERBOSE
         from counterrank.report.terminal import renderables
 
         if path := self.get("json"):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counterrank.options import SEED
+from counterrank.common.options import SEED
+from counterrank.common.texts import NARROW
 from counterrank.report.words import visible
-from counterrank.texts import NARROW
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +44,7 @@ def say(lines: Iterable[str]) -> None:
 
 def write(path: str, text: str) -> None:
     """Write to a file, whole or not at all; `-` is stdout."""
-    from counterrank import atomic
+    from counterrank.common import atomic
 
     if path == "-":
         # A file's bytes, whatever the terminal's encoding is.

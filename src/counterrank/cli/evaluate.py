@@ -8,7 +8,7 @@ import click
 
 from counterrank.cli.calls import Call, command
 from counterrank.cli.console import say, showing_progress, write
-from counterrank.options import OPTIONS, READING, Kind
+from counterrank.common.options import OPTIONS, READING, Kind
 
 _EVALUATE = """Examples:
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from counterrank import atomic
-from counterrank.errors import ConfigError
+from counterrank.common import atomic
+from counterrank.common.errors import ConfigError
 from counterrank.io import TableGuess, guess_events, guess_log, sample_of
 
 #: What a terminal may be asked, in this order; elsewhere nothing is.

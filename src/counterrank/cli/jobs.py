@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from counterrank.errors import ConfigError, CounterrankError
-from counterrank.options import COMMANDS, NESTED, OPTIONS, READING, Kind, Option
-from counterrank.stores import is_url
-from counterrank.texts import suggestion
+from counterrank.common.errors import ConfigError, CounterrankError
+from counterrank.common.options import COMMANDS, NESTED, OPTIONS, READING, Kind, Option
+from counterrank.common.stores import is_url
+from counterrank.common.texts import suggestion
 
 #: Values of options by name.
 Values = dict[str, Any]

@@ -16,9 +16,9 @@ from typing import Any
 import click
 
 from counterrank._version import __version__
-from counterrank.errors import CounterrankError
-from counterrank.messages import for_command
-from counterrank.plugins import COMMANDS, found, load
+from counterrank.common.errors import CounterrankError
+from counterrank.common.messages import for_command
+from counterrank.common.plugins import COMMANDS, found, load
 from counterrank.report.words import visible
 
 #: Commands in the order of a first day's work, where they live and what they do; a module is loaded

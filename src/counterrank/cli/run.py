@@ -5,7 +5,7 @@ import json
 import click
 
 from counterrank.cli.calls import Call, TableCommand
-from counterrank.messages import for_command
+from counterrank.common.messages import for_command
 
 _EPILOG = """A job file:
 

@@ -3,7 +3,7 @@
 import click
 
 from counterrank.cli.console import results_console, say
-from counterrank.errors import CounterrankError
+from counterrank.common.errors import CounterrankError
 from counterrank.report.words import visible
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.common.errors import ConfigError
+from counterrank.common.texts import listed, suggestion
 from counterrank.data.log import RankingLog
-from counterrank.errors import ConfigError
-from counterrank.texts import listed, suggestion
 
 #: More groups than this say little about any of them.
 MAX_GROUPS = 40

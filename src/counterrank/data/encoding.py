@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from counterrank.arrays import Floats, Summed
+from counterrank.common.arrays import Floats, Summed
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.kernels.jit import jit
 

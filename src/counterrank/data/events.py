@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from counterrank.findings import Finding
+from counterrank.common.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.arrays import Floats, Ints, changed
+from counterrank.common.arrays import Floats, Ints, changed
+from counterrank.common.errors import LogError, PropensityError
+from counterrank.common.messages import REWARD_PER_RANKING, row_name
 from counterrank.data import validation
 from counterrank.data.events import JoinedEvents, JoinedScores
-from counterrank.errors import LogError, PropensityError
-from counterrank.messages import REWARD_PER_RANKING, row_name
 from counterrank.policies import Candidates, ItemFeatures, Policy, Scored
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import PolicyError
 from counterrank.data.log import RankingLog
-from counterrank.errors import PolicyError
 from counterrank.policies import Policy, parse_policy
 
 #: Takes context (n, d) or None, candidates (n, C) and their features (n, C, p) or None; returns

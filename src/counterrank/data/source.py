@@ -17,9 +17,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from counterrank.arrays import Bools
+from counterrank.common.arrays import Bools
+from counterrank.common.errors import CounterrankError, EngineError
 from counterrank.data.log import RankingLog
-from counterrank.errors import CounterrankError, EngineError
 
 
 class Reporter:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.arrays import Floats, Ints
-from counterrank.errors import ConfigError, LogError, PolicyError, PropensityError
-from counterrank.messages import row_name, say
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import ConfigError, LogError, PolicyError, PropensityError
+from counterrank.common.messages import row_name, say
+from counterrank.common.texts import suggestion
 from counterrank.policies import Candidates, Policy
-from counterrank.texts import suggestion
 
 _LARGEST = float(np.finfo(np.float64).max)
 #: Rounding of a sum of many probabilities may push a value this far above one.

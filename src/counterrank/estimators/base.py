@@ -17,20 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Floats, Ints
-from counterrank.blas import single_blas_thread
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.blas import single_blas_thread
+from counterrank.common.errors import ConfigError, EstimatorError
+from counterrank.common.messages import Message, code_of, say
+from counterrank.common.records import Json, Record, optional
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source
-from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.behavior import BehaviorTree
 from counterrank.estimators.columns import Columns, LogSums, logged, summed
 from counterrank.estimators.solution import Solution, Traits
 from counterrank.estimators.weights.diagnostics import one_unit
 from counterrank.estimators.weights.moments import KindMoments, Moments, moments_of_ratios
 from counterrank.estimators.weights.ratios import Ratios, common_numbers, ratios_of
-from counterrank.messages import Message, code_of, say
 from counterrank.models import Memo
-from counterrank.records import Json, Record, optional
 from counterrank.statistics import (
     ONCE,
     ColumnSums,

@@ -8,19 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import ConfigError
+from counterrank.common.messages import Message
+from counterrank.common.records import Json
+from counterrank.common.texts import in_percent
 from counterrank.data.source import Source
-from counterrank.errors import ConfigError
 from counterrank.estimators.base import Estimator, Fitted, Workspace
 from counterrank.estimators.contribution import Notes, weighted_fit
 from counterrank.estimators.doubly_robust import model_fit, need_mean, reward_model
 from counterrank.estimators.masked import Weights, weights_for
 from counterrank.estimators.names import Form, weights_word
 from counterrank.estimators.weights.moments import Moments
-from counterrank.messages import Message
 from counterrank.models import RewardModel
-from counterrank.records import Json
-from counterrank.texts import in_percent
 
 
 def limit_for(source: Source, limit: float | None) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from counterrank.arrays import Floats, Ints, Summed
+from counterrank.common.arrays import Floats, Ints, Summed
 from counterrank.data.log import RankingLog
 from counterrank.statistics import ColumnSums, Key, PositionSums, sums_of
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from counterrank.arrays import Floats
-from counterrank.errors import EstimatorError
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import EstimatorError
+from counterrank.common.records import Json
 from counterrank.estimators.base import Fitted, View, Workspace
 from counterrank.estimators.behavior import BehaviorTree
 from counterrank.estimators.columns import ALL, Columns, PositionColumns, Rows, logged
 from counterrank.estimators.solution import Solution, Traits
 from counterrank.estimators.weights.diagnostics import effective_rows, weight_flags
 from counterrank.estimators.weights.moments import Moments, moments_of
-from counterrank.records import Json
 from counterrank.statistics import ColumnSums, Key, PositionSums, Quantity, spread
 
 #: Logs with fewer rankings do not use the one pass over all standard weights: it would save them a few

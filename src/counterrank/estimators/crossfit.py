@@ -11,10 +11,12 @@ from functools import partial
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.messages import Message
+from counterrank.common.records import Json
+from counterrank.common.texts import in_percent
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.base import View, Workspace
-from counterrank.messages import Message
 from counterrank.models import (
     AmountModel,
     Rankings,
@@ -33,8 +35,6 @@ from counterrank.models import (
     variants_for,
 )
 from counterrank.policies import Policy, attraction
-from counterrank.records import Json
-from counterrank.texts import in_percent
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.arrays import Floats
-from counterrank.errors import EstimatorError
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import EstimatorError
+from counterrank.common.messages import Message
+from counterrank.common.records import Json
 from counterrank.estimators.base import Estimator, Fitted, View, Workspace
 from counterrank.estimators.contribution import ContributionFit
 from counterrank.estimators.crossfit import fit_drawn, predicted, trained, training_pages
 from counterrank.estimators.masked import Weights, weights_for
 from counterrank.estimators.names import weights_word
 from counterrank.estimators.solution import RIPS_TRAITS, Traits, traits_of_weights
-from counterrank.messages import Message
 from counterrank.models import (
     LinearModel,
     RewardModel,
@@ -26,7 +27,6 @@ from counterrank.models import (
     fit_learner,
     fit_linear,
 )
-from counterrank.records import Json
 
 
 def need_mean(workspace: Workspace, name: str) -> None:

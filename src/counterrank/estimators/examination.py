@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank import stores
-from counterrank.arrays import Floats, Ints
+from counterrank.common import stores
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import ConfigError, EstimatorError
+from counterrank.common.messages import Message, say
+from counterrank.common.records import Json
 from counterrank.data.log import Propensity, RankingLog
 from counterrank.data.source import Source
-from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.base import Estimator, Fitted, View, Workspace
 from counterrank.estimators.contribution import ContributionFit
 from counterrank.estimators.solution import Traits
 from counterrank.estimators.weights.ratios import refuse_impossible
-from counterrank.messages import Message, say
 from counterrank.models import (
     ListModel,
     Rankings,
@@ -30,7 +31,6 @@ from counterrank.models import (
     stream,
 )
 from counterrank.policies import Policy, Scored, position_matrix
-from counterrank.records import Json
 from counterrank.statistics import Quantity, fold_deviations
 
 FOLDS = 5

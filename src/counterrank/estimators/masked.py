@@ -10,8 +10,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.arrays import Bools, Floats
-from counterrank.errors import BehaviorError, ConfigError, EstimatorError, LogError, PropensityError
+from counterrank.common.arrays import Bools, Floats
+from counterrank.common.errors import (
+    BehaviorError,
+    ConfigError,
+    EstimatorError,
+    LogError,
+    PropensityError,
+)
+from counterrank.common.messages import Message
 from counterrank.estimators.base import Estimator, Fitted, View, Workspace
 from counterrank.estimators.behavior import (
     BehaviorTree,
@@ -28,7 +35,6 @@ from counterrank.estimators.solution import (
     with_aggregate,
 )
 from counterrank.estimators.weights.ratios import Ratios, capability_of, ratios_of
-from counterrank.messages import Message
 from counterrank.policies import superset_mask
 from counterrank.statistics import Quantity
 

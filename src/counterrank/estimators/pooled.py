@@ -19,9 +19,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import PropensityError
 from counterrank.data.log import RankingLog
-from counterrank.errors import PropensityError
 from counterrank.estimators.crossfit import (
     DEFAULTS,
     draws_for,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from counterrank import plugins
-from counterrank.errors import ConfigError, EstimatorError
+from counterrank.common import plugins
+from counterrank.common.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import Estimator
 from counterrank.estimators.clip import Clipped, Shrunk, Switch

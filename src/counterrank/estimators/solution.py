@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from counterrank.common.records import Json
 from counterrank.estimators.columns import logged
 from counterrank.estimators.weights.moments import Moments
-from counterrank.records import Json
 from counterrank.statistics import ColumnSums, Key, Quantity
 
 

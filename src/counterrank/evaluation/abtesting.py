@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.blas import single_blas_thread
 from counterrank.checks import context_cuts
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.blas import single_blas_thread
+from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.findings import FAILED, WARNED, Finding
+from counterrank.common.messages import say
+from counterrank.common.options import LEVEL, SEED
+from counterrank.common.records import Json, Record, RecordResult
+from counterrank.common.texts import in_percent, listed
 from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
-from counterrank.errors import ConfigError, LogError
 from counterrank.estimators import (
     balance_weights,
     can_model,
@@ -26,10 +31,6 @@ from counterrank.estimators import (
     refuse_unserved,
 )
 from counterrank.evaluation.arms import labels_of, with_arms
-from counterrank.findings import FAILED, WARNED, Finding
-from counterrank.messages import say
-from counterrank.options import LEVEL, SEED
-from counterrank.records import Json, Record, RecordResult
 from counterrank.statistics import (
     Looks,
     Number,
@@ -41,7 +42,6 @@ from counterrank.statistics import (
     mean_of,
     two_sided,
 )
-from counterrank.texts import in_percent, listed
 
 if TYPE_CHECKING:
     from counterrank.io import LogLike

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.blas import single_blas_thread
+from counterrank.common.blas import single_blas_thread
+from counterrank.common.errors import ConfigError, LogError, MissingColumnError
+from counterrank.common.options import LEVEL, SEED
+from counterrank.common.records import Record, RecordResult, optional
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
-from counterrank.errors import ConfigError, LogError, MissingColumnError
 from counterrank.estimators import Estimate
 from counterrank.evaluation.result import Evaluation, MetricResult
 from counterrank.evaluation.run import evaluate, is_read, metrics_of
 from counterrank.metrics import Metric, PageFunction, measured
-from counterrank.options import LEVEL, SEED
-from counterrank.records import Record, RecordResult, optional
 from counterrank.statistics import Quantity, check_level, critical_value, means_of
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterrank.common.options import SEED
 from counterrank.data.validation import no_weight
 from counterrank.estimators import fit_examination
-from counterrank.options import SEED
 
 if TYPE_CHECKING:
     from counterrank.data.log import RankingLog

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats
+from counterrank.common.arrays import Bools, Floats
+from counterrank.common.errors import CounterrankError, PropensityError
+from counterrank.common.messages import say, what_is_possible
 from counterrank.data.log import LOGGING, Propensity, RankingLog
-from counterrank.errors import CounterrankError, PropensityError
 from counterrank.estimators import Estimator, get_estimator
 from counterrank.estimators.weights.diagnostics import ItemShare, Support
 from counterrank.estimators.weights.ratios import conditionals
 from counterrank.evaluation.jobs import ALL
 from counterrank.evaluation.provenance import Options
 from counterrank.evaluation.result import Detectable, RowsNeeded, SamplePlan
-from counterrank.messages import say, what_is_possible
 from counterrank.policies import Policy
 from counterrank.statistics import bias_aware_half
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from counterrank.checks import CHECKS, OF_REWARDS, VITAL, Auditor, auditor_of
+from counterrank.common.errors import ConfigError, CounterrankError
+from counterrank.common.findings import SKIPPED, Finding
 from counterrank.data.columns import shared_contexts, units_are_rows
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Change, MappedSource, MemorySource, Source
 from counterrank.data.validation import refuse_scale
-from counterrank.errors import ConfigError, CounterrankError
 from counterrank.estimators import Estimator, Fitted, Traits, Workspace, get_estimator
 from counterrank.estimators.behavior import BehaviorTree
 from counterrank.evaluation.jobs import PANEL, PREFERENCE, wanted, weightless
 from counterrank.evaluation.provenance import Options
-from counterrank.findings import SKIPPED, Finding
 from counterrank.metrics import Measure, constant, measured
 from counterrank.statistics import Key, Quantity, means_of
 

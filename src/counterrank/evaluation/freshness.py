@@ -13,12 +13,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools
+from counterrank.common.arrays import Bools
+from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.messages import say
 from counterrank.data.columns import column_of, epoch_unit
 from counterrank.data.log import RankingLog
 from counterrank.data.source import FilteredSource, MemorySource, Source
-from counterrank.errors import ConfigError, LogError
-from counterrank.messages import say
 
 
 @dataclass(frozen=True, slots=True)

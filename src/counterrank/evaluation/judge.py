@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from counterrank.checks import Finding
+from counterrank.common.messages import ESTIMATED, has
 from counterrank.data.fingerprint import Fingerprint
 from counterrank.estimators import Estimate, View
 from counterrank.estimators.weights.diagnostics import Support
@@ -25,7 +26,6 @@ from counterrank.evaluation.segments import segment_table
 from counterrank.evaluation.sensitivity import curve
 from counterrank.evaluation.solve import Table, lightest
 from counterrank.evaluation.sweep import Group
-from counterrank.messages import ESTIMATED, has
 
 
 @dataclass(frozen=True, slots=True, eq=False)

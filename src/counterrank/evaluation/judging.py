@@ -10,8 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from counterrank.arrays import Floats
-from counterrank.errors import ConfigError
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import ConfigError
+from counterrank.common.findings import FAILED, PASSED, WARNED, About, Finding, Outcome, worst
+from counterrank.common.messages import say
+from counterrank.common.texts import in_percent
 from counterrank.estimators import Estimate
 from counterrank.estimators.weights.diagnostics import (
     effective_rows,
@@ -29,10 +32,7 @@ from counterrank.estimators.weights.thresholds import (
 from counterrank.evaluation.comparing import Rival
 from counterrank.evaluation.jobs import weightless
 from counterrank.evaluation.result import LEVELS, MORE_ROWS, Level, Verdict, weakest
-from counterrank.findings import FAILED, PASSED, WARNED, About, Finding, Outcome, worst
-from counterrank.messages import say
 from counterrank.statistics import holm, two_sided
-from counterrank.texts import in_percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -523,7 +523,7 @@ def remedies(findings: Iterable[Finding]) -> list[tuple[str, ...]]:
     Of several numbers of rows only the largest is given, which does for all. Where the audit names a
     cause, no advice about rows is given.
 
-    >>> from counterrank.findings import WARNED
+    >>> from counterrank.common.findings import WARNED
     >>> short = Finding("ess", WARNED, "few rows", ("about 900 rows",), rows=900)
     >>> remedies([short, Finding("units", WARNED, "no unit", ("name the user",))])
     [('about 900 rows',), ('name the user',)]

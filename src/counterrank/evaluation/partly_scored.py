@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from counterrank.checks import Audit, Coverage, count_scored, scored_rows
+from counterrank.common.findings import Finding
 from counterrank.data.source import Source
 from counterrank.evaluation.result import (
     Diagnostics,
@@ -22,7 +23,6 @@ from counterrank.evaluation.result import (
     weakest,
 )
 from counterrank.evaluation.several import SHIP, overall
-from counterrank.findings import Finding
 
 T = TypeVar("T")
 Row = TypeVar("Row")

@@ -10,9 +10,9 @@ from importlib import metadata
 from numbers import Integral
 
 from counterrank._version import __version__
-from counterrank.errors import ConfigError
-from counterrank.options import Reading, Request
-from counterrank.records import Json, Record, optional
+from counterrank.common.errors import ConfigError
+from counterrank.common.options import Reading, Request
+from counterrank.common.records import Json, Record, optional
 from counterrank.statistics import Looks, check_level
 
 

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from counterrank.checks import Audit
-from counterrank.errors import UnknownNameError
+from counterrank.common.errors import UnknownNameError
+from counterrank.common.findings import Finding
+from counterrank.common.messages import Message
+from counterrank.common.records import Json, Record, RecordResult, optional, plain, value_of
+from counterrank.common.texts import suggestion
 from counterrank.estimators import Estimate
 from counterrank.estimators.behavior import ForestDescription
 from counterrank.estimators.weights.diagnostics import Support, WeightReport
 from counterrank.evaluation.provenance import Provenance
-from counterrank.findings import Finding
-from counterrank.messages import Message
-from counterrank.records import Json, Record, RecordResult, optional, plain, value_of
 from counterrank.statistics import Number
-from counterrank.texts import suggestion
 
 Level = Literal["insufficient", "directional", "reliable"]
 #: Evidence levels, the lowest first.
@@ -144,7 +144,7 @@ MORE_ROWS = "more rows"
 class Verdict(Record):
     """How far the evidence can be believed: a level, a sentence, and a reason for each check.
 
-    >>> from counterrank.findings import WARNED
+    >>> from counterrank.common.findings import WARNED
     >>> reason = Finding("units", WARNED, "80 rows", ("more rows",), "new")
     >>> verdict = Verdict("directional", "80 rows.", {"new": "directional"}, (reason,))
     >>> verdict, verdict["level"], verdict.reasons[0]["check"]

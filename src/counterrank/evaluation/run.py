@@ -18,11 +18,13 @@ from counterrank.checks import (
     answers_of,
     concluded,
 )
+from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.options import LEVEL, SEED, Request
+from counterrank.common.texts import suggestion
 from counterrank.data.columns import segmentation
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import SampledOnce, Source
 from counterrank.data.validation import no_weight
-from counterrank.errors import ConfigError, LogError
 from counterrank.estimators import Estimator, logged
 from counterrank.estimators.behavior import (
     BehaviorTree,
@@ -65,8 +67,6 @@ from counterrank.metrics import (
     Metrics,
     PageFunction,
 )
-from counterrank.options import LEVEL, SEED, Request
-from counterrank.texts import suggestion
 
 if TYPE_CHECKING:
     from counterrank.io import LogLike

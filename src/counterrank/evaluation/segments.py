@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from counterrank.common.findings import FAILED, PASSED
 from counterrank.estimators import Estimate
 from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.evaluation.result import Level, Segment, SegmentLift
 from counterrank.evaluation.sweep import Group
-from counterrank.findings import FAILED, PASSED
 from counterrank.statistics import benjamini_hochberg, contrast
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
 from counterrank.evaluation.result import Sensitivity, SensitivityRange
 
 GAMMAS = (1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)

@@ -6,7 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
+from counterrank.common.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
+from counterrank.common.messages import Message
+from counterrank.common.texts import in_percent
 from counterrank.estimators import Estimate, Solution
 from counterrank.evaluation.judge import Judgement
 from counterrank.evaluation.judging import verdict
@@ -22,12 +25,9 @@ from counterrank.evaluation.result import (
 )
 from counterrank.evaluation.segments import enough_rows
 from counterrank.evaluation.solve import Table
-from counterrank.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
-from counterrank.messages import Message
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics
 from counterrank.statistics import Quantity, together
 from counterrank.statistics import correlations as correlations_of
-from counterrank.texts import in_percent
 
 SHIP, HOLD, TEST = "ship", "hold", "test"
 SAFE, BROKEN, OPEN = "safe", "broken", "open"

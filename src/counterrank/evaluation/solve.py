@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from counterrank.errors import CounterrankError
+from counterrank.common.errors import CounterrankError
 from counterrank.estimators import SHOWN, Estimate, LogSums, Solution, logged
 from counterrank.estimators.weights.diagnostics import effective_rows, mean_weight_test
 from counterrank.estimators.weights.moments import Moments

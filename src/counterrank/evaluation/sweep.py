@@ -8,8 +8,8 @@ from typing import Self
 
 import numpy as np
 
-from counterrank.arrays import Floats, Summed
 from counterrank.checks import Tallies
+from counterrank.common.arrays import Floats, Summed
 from counterrank.data.columns import Segmentation
 from counterrank.data.fingerprint import Fingerprint, with_pages
 from counterrank.data.log import RankingLog

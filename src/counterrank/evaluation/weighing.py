@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from counterrank.arrays import Floats
-from counterrank.atomic import replacing
+from counterrank.common.arrays import Floats
+from counterrank.common.atomic import replacing
+from counterrank.common.errors import ConfigError
 from counterrank.data.log import RankingLog
-from counterrank.errors import ConfigError
 from counterrank.estimators import View
 from counterrank.evaluation.fit import Fit
 

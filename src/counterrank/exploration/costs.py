@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import CounterrankError
 from counterrank.data.log import RankingLog
-from counterrank.errors import CounterrankError
 from counterrank.estimators import Auto
 from counterrank.exploration import settings
 from counterrank.exploration.predictions import PageRewards

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
 from counterrank.exploration import settings
 from counterrank.policies import PolicySpec, mixture_of, parse_policy
 

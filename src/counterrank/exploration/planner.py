@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterrank.arrays import Bools
-from counterrank.blas import single_blas_thread
+from counterrank.common.arrays import Bools
+from counterrank.common.blas import single_blas_thread
+from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.messages import say
+from counterrank.common.options import LEVEL, SEED, SHARE
 from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
-from counterrank.errors import ConfigError, LogError
 from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.evaluation import detectable, rows_for, sensible
 from counterrank.exploration import settings
@@ -42,8 +44,6 @@ from counterrank.exploration.predictions import (
 )
 from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
 from counterrank.exploration.result import DetectableLift, ExplorationOption, ExplorationPlan
-from counterrank.messages import say
-from counterrank.options import LEVEL, SEED, SHARE
 from counterrank.policies import (
     Candidates,
     Deterministic,

@@ -35,7 +35,7 @@ from functools import cached_property
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.estimators import ModelAverage, fit_pages, folds_of
 from counterrank.models import Rankings, rankings_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Ints
+from counterrank.common.arrays import Ints
 from counterrank.exploration import settings
 from counterrank.policies import Scored, parse_policy
 

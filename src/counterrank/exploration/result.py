@@ -6,9 +6,9 @@ import math
 import os
 from dataclasses import dataclass
 
-from counterrank import atomic
+from counterrank.common import atomic
+from counterrank.common.records import Record, RecordResult
 from counterrank.policies import exploration_file, parse_policy
-from counterrank.records import Record, RecordResult
 
 
 @dataclass(frozen=True, slots=True)

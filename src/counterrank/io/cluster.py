@@ -12,10 +12,11 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import ConfigError, CounterrankError, EngineError, LogError
+from counterrank.common.texts import first_line
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Partial, State, reporter, summed
-from counterrank.errors import ConfigError, CounterrankError, EngineError, LogError
 from counterrank.io.decoding import decode
 from counterrank.io.options import ReadOptions
 from counterrank.io.reading import concat
@@ -23,7 +24,6 @@ from counterrank.io.scanning import FileSource
 from counterrank.io.schema import LogSpec, resolve
 from counterrank.io.survey import Survey, batch_rows, no_match, sample_rows
 from counterrank.kernels import hashing
-from counterrank.texts import first_line
 
 #: Rows of partition p are numbered from p * 2**32, whatever the order in which partitions are done.
 ROWS_OF_A_PARTITION = 2**32

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from counterrank.common.errors import EngineError, LogError, require
 from counterrank.data.source import default_threads
-from counterrank.errors import EngineError, LogError, require
 from counterrank.io.cluster import (
     ClusterSource,
     TaskOutcome,

@@ -14,14 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.data import validation
-from counterrank.data.log import LOGGING, Probabilities, Propensity, RankingLog
-from counterrank.errors import LogError
-from counterrank.io import tables, values
-from counterrank.io.files import expand
-from counterrank.io.schema import Field, LogSpec
-from counterrank.messages import (
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import LogError
+from counterrank.common.messages import (
     MISSING_PROPENSITY,
     TIES_DROPPED,
     missing_rewards,
@@ -29,6 +24,12 @@ from counterrank.messages import (
     row_name,
     say,
 )
+from counterrank.common.texts import listed, suggestion
+from counterrank.data import validation
+from counterrank.data.log import LOGGING, Probabilities, Propensity, RankingLog
+from counterrank.io import tables, values
+from counterrank.io.files import expand
+from counterrank.io.schema import Field, LogSpec
 from counterrank.policies import (
     Candidates,
     ItemFeatures,
@@ -37,7 +38,6 @@ from counterrank.policies import (
     load_policy,
     parse_policy,
 )
-from counterrank.texts import listed, suggestion
 
 #: Turns values of a column, its name and their places into an array.
 Convert = Callable[[pa.Array, str, values.Place], NDArray[Any]]

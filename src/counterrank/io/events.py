@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.common.texts import in_percent, listed, suggestion
 from counterrank.data.events import JoinedEvents
-from counterrank.errors import ConfigError, LogError
-from counterrank.findings import FAILED, PASSED, WARNED, Finding
 from counterrank.io import sql, values
-from counterrank.texts import in_percent, listed, suggestion
 
 _UNITS = {
     "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600,

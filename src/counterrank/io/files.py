@@ -21,10 +21,10 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from counterrank import atomic, stores
-from counterrank.errors import ConfigError, CounterrankError, LogError, OutputError
-from counterrank.messages import say
-from counterrank.texts import first_line
+from counterrank.common import atomic, stores
+from counterrank.common.errors import ConfigError, CounterrankError, LogError, OutputError
+from counterrank.common.messages import say
+from counterrank.common.texts import first_line
 
 
 def not_utf8(what: str) -> LogError:

@@ -9,23 +9,23 @@ from typing import Any, Protocol, Self
 
 from numpy.typing import ArrayLike
 
-from counterrank import stores
+from counterrank.common import stores
+from counterrank.common.errors import ConfigError
+from counterrank.common.messages import say
+from counterrank.common.options import OPTIONS
+from counterrank.common.texts import suggestion
 from counterrank.data.log import MEANING, RankingLog
 from counterrank.data.source import Source
-from counterrank.errors import ConfigError
 from counterrank.io.events import Events
 from counterrank.io.scores import Scores, scores_of
 from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
-from counterrank.messages import say
-from counterrank.options import OPTIONS
 from counterrank.policies import (
     PolicySpec,
     parse_named_policy,
     parse_policy,
     policy_from_table,
 )
-from counterrank.texts import suggestion
 
 #: What a column can be to a log. Any other key of `columns` is the name of a target policy.
 ROLES = (

@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterrank import stores
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common import stores
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import LogError
+from counterrank.common.messages import say
 from counterrank.data.events import JoinedEvents
-from counterrank.errors import LogError
 from counterrank.io import sql, tables, values
 from counterrank.io.events import Events, Join
 from counterrank.io.files import DataFile, expand
 from counterrank.io.schema import TIME, Field, LogSpec
 from counterrank.io.tables import Room, written
-from counterrank.messages import say
 
 #: Where a row comes from: the number of its file, and its own in that file.
 FILE, ROW = " file", " row"

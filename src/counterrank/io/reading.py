@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from counterrank import plugins
+from counterrank.common import plugins
+from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.texts import suggestion
 from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.data.log import Probabilities, Propensity, RankingLog
-from counterrank.errors import ConfigError, LogError
 from counterrank.io import tables
 from counterrank.io.decoding import decode
 from counterrank.io.events import Events
@@ -43,7 +44,6 @@ from counterrank.io.survey import (
 from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 from counterrank.policies import Candidates, Policy, Scored
-from counterrank.texts import suggestion
 
 Path = str | os.PathLike[str]
 

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from counterrank import stores
+from counterrank.common import stores
+from counterrank.common.errors import ConfigError
 from counterrank.data.log import RankingLog
 from counterrank.data.source import (
     MemorySource,
@@ -27,7 +28,6 @@ from counterrank.data.source import (
     reporter,
     summed,
 )
-from counterrank.errors import ConfigError
 from counterrank.io import tables
 from counterrank.io.files import DataFile, TooLargeError, expand, guard, refuse_version
 from counterrank.io.options import ReadOptions, columns_of, refuse_unread

@@ -11,18 +11,18 @@ from itertools import count, takewhile
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from counterrank.common.errors import ConfigError, LogError, MissingColumnError, PropensityError
+from counterrank.common.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, TIES_DROPPED, say
+from counterrank.common.texts import listed, suggestion
 from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.data.log import LOGGING, MEANING
-from counterrank.errors import ConfigError, LogError, MissingColumnError, PropensityError
 from counterrank.io import values
 from counterrank.io.events import Events
 from counterrank.io.options import FEATURE, ROLES, ReadOptions
 from counterrank.io.roles import named
 from counterrank.io.target_lists import TargetLists
 from counterrank.io.where import Where
-from counterrank.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, TIES_DROPPED, say
 from counterrank.policies import ItemFeatures, PolicySpec, spec_in_file
-from counterrank.texts import listed, suggestion
 
 #: The time of a shown item, where rows were positions; keys are " k0", " k1" and so on.
 TIME = " t"

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.findings import PASSED, WARNED, Finding
+from counterrank.common.texts import in_percent, listed, suggestion
 from counterrank.data.events import JoinedScores
-from counterrank.errors import ConfigError, LogError
-from counterrank.findings import PASSED, WARNED, Finding
 from counterrank.io import prepare, sql, tables, values
 from counterrank.io.files import DataFile, expand
 from counterrank.io.options import ReadOptions
 from counterrank.io.roles import SCORE, named, policy_name, words
 from counterrank.io.scores import Scores
-from counterrank.texts import in_percent, listed, suggestion
 
 #: Shares of rows from which on a finding warns: of the table that name no candidate, and that repeat another.
 _ORPHANS, _DOUBLED = 0.01, 0.001

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.io.events import join_keys
 
 

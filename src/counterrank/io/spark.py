@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from counterrank.common.errors import ConfigError, EngineError, require
 from counterrank.data.source import default_threads
-from counterrank.errors import ConfigError, EngineError, require
 from counterrank.io.cluster import (
     ClusterSource,
     Runner,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from counterrank.common.errors import ConfigError, CounterrankError
+from counterrank.common.records import Json
+from counterrank.common.texts import first_line
 from counterrank.data.source import default_threads
-from counterrank.errors import ConfigError, CounterrankError
-from counterrank.records import Json
-from counterrank.texts import first_line
 
 #: What DuckDB may hold in memory; beyond, it uses the folder it is given.
 MEMORY = "256MB"

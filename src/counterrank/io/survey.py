@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
-from counterrank import stores
+from counterrank.common import stores
+from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.messages import say
 from counterrank.data.events import JoinedEvents
-from counterrank.errors import ConfigError, LogError
 from counterrank.io import tables, values
 from counterrank.io.files import DataFile, column_chunks, expand, guard
 from counterrank.io.options import ReadOptions
@@ -25,7 +26,6 @@ from counterrank.io.prepare import Lists, rankings_of, with_events
 from counterrank.io.schema import CandidateSpec, Field, LogSpec, resolve
 from counterrank.io.score_join import with_scores
 from counterrank.io.where import Where
-from counterrank.messages import say
 
 #: More distinct names than this are ids or free text, not a vocabulary.
 MOST_LABELS = 1_000_000

@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from counterrank import stores
-from counterrank.errors import LogError
+from counterrank.common import stores
+from counterrank.common.errors import LogError
+from counterrank.common.messages import say
+from counterrank.common.texts import listed, suggestion
 from counterrank.io import sql, values
 from counterrank.io.files import (
     DataFile,
@@ -32,8 +34,6 @@ from counterrank.io.files import (
     refuse_endless,
     steady,
 )
-from counterrank.messages import say
-from counterrank.texts import listed, suggestion
 
 #: Bytes of text parsed at a time.
 BLOCK = 16 << 20

@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from counterrank.arrays import Ints
+from counterrank.common.arrays import Ints
+from counterrank.common.errors import LogError
+from counterrank.common.messages import say
+from counterrank.common.texts import listed
 from counterrank.data.log import Probabilities, Propensity, RankingLog
-from counterrank.errors import LogError
 from counterrank.io import tables, values
 from counterrank.io.files import expand, guard
-from counterrank.messages import say
 from counterrank.policies import Deterministic
-from counterrank.texts import listed
 
 #: The columns of a file of lists.
 COLUMNS = ("query", "rank", "document")

@@ -15,16 +15,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from counterrank.errors import LogError
+from counterrank.common.errors import LogError
+from counterrank.common.messages import UNANSWERED, say
+from counterrank.common.records import Json
+from counterrank.common.texts import listed
 from counterrank.io import sql, tables
 from counterrank.io.events import Events
 from counterrank.io.files import DataFile, Unpacked, expand
 from counterrank.io.options import ReadOptions
 from counterrank.io.reading import Converted, Path, adapter
-from counterrank.messages import UNANSWERED, say
 from counterrank.policies import PolicySpec
-from counterrank.records import Json
-from counterrank.texts import listed
 
 #: What is a sum over events of another kind.
 _PAID = {"revenue": "purchase"}

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
-from counterrank.errors import LogError
-from counterrank.messages import row_name, say
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import LogError
+from counterrank.common.messages import row_name, say
 
 #: Ids count things (tables with a row for each item are made); larger ones are hashes, to be
 #: encoded.

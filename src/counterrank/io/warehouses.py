@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from counterrank import stores
-from counterrank.errors import ConfigError, LogError, MissingExtraError, require
+from counterrank.common import stores
+from counterrank.common.errors import ConfigError, LogError, MissingExtraError, require
+from counterrank.common.texts import suggestion
 from counterrank.io import sql
 from counterrank.io.files import Partitions, plainly
-from counterrank.texts import suggestion
 
 #: Kinds of connections, and the ADBC driver of each; DuckDB has a client of its own.
 DRIVERS = {

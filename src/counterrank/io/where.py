@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
+from counterrank.common.records import Json
+from counterrank.common.texts import listed, suggestion
 from counterrank.io import sql, values
-from counterrank.records import Json
-from counterrank.texts import listed, suggestion
 
 Literal = str | int | float | bool
 

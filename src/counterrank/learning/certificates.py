@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.learning import settings
 from counterrank.learning.guardrails import GuardrailBound

@@ -7,15 +7,15 @@ from functools import partial
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.messages import ESTIMATED, has, say
+from counterrank.common.texts import in_percent
 from counterrank.data.log import RankingLog
-from counterrank.errors import ConfigError, LogError
 from counterrank.learning import settings
 from counterrank.learning.paths import DrawnValues, Side, draw
 from counterrank.learning.policy import sampler_of
-from counterrank.messages import ESTIMATED, has, say
 from counterrank.policies import Policy, drawn_weight
-from counterrank.texts import in_percent
 
 
 def sampler_for(log: RankingLog, grade: str) -> Policy:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats
+from counterrank.common.arrays import Bools, Floats
+from counterrank.common.errors import ConfigError
+from counterrank.common.messages import say
+from counterrank.common.records import Record, optional
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
-from counterrank.errors import ConfigError
-from counterrank.messages import say
 from counterrank.metrics import Guardrail, Metrics, measured
-from counterrank.records import Record, optional
 
 
 @dataclass(frozen=True, slots=True)

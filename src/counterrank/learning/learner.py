@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.blas import single_blas_thread
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.blas import single_blas_thread
+from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.options import LEVEL, SEED
 from counterrank.data.columns import shared_contexts
 from counterrank.data.encoding import encoded_features
 from counterrank.data.fingerprint import fingerprint_of
 from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
-from counterrank.errors import ConfigError, LogError
 from counterrank.learning import settings
 from counterrank.learning.certificates import certify
 from counterrank.learning.checks import (
@@ -39,7 +40,6 @@ from counterrank.learning.scorer import Scorer
 from counterrank.learning.trees import fit_trees
 from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
 from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
-from counterrank.options import LEVEL, SEED
 from counterrank.statistics import check_level
 
 if TYPE_CHECKING:

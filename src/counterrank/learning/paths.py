@@ -11,7 +11,7 @@ from math import comb
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.data.source import reporter
 from counterrank.learning.guardrails import WatchedRewards

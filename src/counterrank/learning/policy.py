@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counterrank import policies
-from counterrank.arrays import Floats, Ints
-from counterrank.atomic import write_text
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.atomic import write_text
+from counterrank.common.errors import PolicyError
+from counterrank.common.records import Json, plain
+from counterrank.common.texts import first_line
 from counterrank.data.encoding import encoded_context, encoded_features
 from counterrank.data.log import LOGGING, RankingLog
-from counterrank.errors import PolicyError
 from counterrank.learning.scorer import Scorer
 from counterrank.learning.vocabulary import code_tables, encode_labels, item_numbers, translate
 from counterrank.models import Rankings
@@ -29,8 +31,6 @@ from counterrank.policies import (
     Scored,
     parse_policy,
 )
-from counterrank.records import Json, plain
-from counterrank.texts import first_line
 
 SCHEMA = "counterrank/policy/1"
 KINDS = ("best-of", "plackett-luce", "top")

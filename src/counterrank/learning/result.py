@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import ConfigError
+from counterrank.common.records import (
+    PAGE,
+    Json,
+    Path,
+    Record,
+    RecordResult,
+    Result,
+    optional,
+    write_json,
+)
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
-from counterrank.errors import ConfigError
 from counterrank.learning.guardrails import GuardrailBound
 from counterrank.learning.policy import LearnedPolicy
-from counterrank.records import PAGE, Json, Path, Record, RecordResult, Result, optional, write_json
 from counterrank.statistics import critical_value, holm, means_of, two_sided
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import PolicyError
+from counterrank.common.records import Json
 from counterrank.data.encoding import Scaling
-from counterrank.errors import PolicyError
 from counterrank.learning.trees import BoostedModel, Trees
 from counterrank.models import (
     ALL,
@@ -23,7 +24,6 @@ from counterrank.models import (
     Rankings,
     Variant,
 )
-from counterrank.records import Json
 
 
 @dataclass(frozen=True, slots=True, eq=False)

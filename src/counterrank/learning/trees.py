@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from counterrank import boosting
-from counterrank.arrays import Floats, Ints
-from counterrank.errors import PolicyError
+from counterrank.common import boosting
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import PolicyError
+from counterrank.common.records import Json
 from counterrank.kernels.jit import jit
 from counterrank.learning import settings
 from counterrank.models import (
@@ -31,7 +32,6 @@ from counterrank.models import (
     fit_list_models,
     rivalry,
 )
-from counterrank.records import Json
 
 #: A node tests whether a column is at most the threshold; its links are later nodes or ~leaf.
 _NODE = np.dtype(

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import PolicyError
 from counterrank.data.log import RankingLog
-from counterrank.errors import PolicyError
 
 Labels = Mapping[str, tuple[str, ...]]
 

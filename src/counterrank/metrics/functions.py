@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Floats
-from counterrank.errors import ConfigError
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from counterrank.errors import ConfigError
-from counterrank.texts import in_percent, listed, suggestion
+from counterrank.common.errors import ConfigError
+from counterrank.common.texts import in_percent, listed, suggestion
 
 _FORM = (
     "write NAME >= -0.01 (a relative lift; -1% is the same), NAME >= -0.05 EUR (absolute, with any "

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import LogError
+from counterrank.common.texts import suggestion
 from counterrank.data.log import RankingLog
-from counterrank.errors import LogError
 from counterrank.metrics.functions import IMPRESSIONS
 from counterrank.metrics.metric import SINGLE, Measure
-from counterrank.texts import suggestion
 
 
 def measured(log: RankingLog, measure: Measure) -> RankingLog:

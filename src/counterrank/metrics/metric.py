@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
+from counterrank.common.texts import suggestion
 from counterrank.metrics.functions import (
     ANY,
     FIRST_PLACE,
@@ -14,7 +15,6 @@ from counterrank.metrics.functions import (
     metric_functions,
 )
 from counterrank.metrics.guardrails import Guardrail, parse_guardrail
-from counterrank.texts import suggestion
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.records import Json
 from counterrank.data.log import RankingLog
 from counterrank.models.rankings import PART, Rankings, rankings_of, target_draws
 from counterrank.models.settings import DRAWS
-from counterrank.records import Json
 
 #: Stands for the model of all rows where a fold is asked for.
 ALL = -1

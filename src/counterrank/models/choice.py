@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.models import settings
 from counterrank.models.base import squared_loss
 from counterrank.models.grams import Training

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.kernels.jit import vector_jit

@@ -8,7 +8,7 @@ log hardly shows it is what effects of the usual size would do there.
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.models.columns import Layout, blocks_of, columns_of, expected, indicators
 from counterrank.models.rankings import whole_distribution

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints, Summed
+from counterrank.common.arrays import Floats, Ints, Summed
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
 from counterrank.models.columns import Arrays, Layout, blocks_of, columns_of, indicators

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
 from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.models import settings

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
-from counterrank.boosting import regressor, threads_for
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.boosting import regressor, threads_for
+from counterrank.common.errors import EstimatorError, require
+from counterrank.common.records import Json
 from counterrank.data.encoding import context_columns
 from counterrank.data.source import Source, reporter
-from counterrank.errors import EstimatorError, require
 from counterrank.models.base import RewardModel, by_row
 from counterrank.models.rankings import Rankings, Stream, stream
 from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS
-from counterrank.records import Json
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import expit
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.records import Json
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source, at_most
@@ -38,7 +39,6 @@ from counterrank.models.rankings import (
     whole_distribution,
 )
 from counterrank.models.ridge import Posterior, Ridge, counted, fit_ridge, solve
-from counterrank.records import Json
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.records import Json
 from counterrank.kernels.hashing import mixed
 from counterrank.models.base import RewardModel, by_row
 from counterrank.models.rankings import Rankings
-from counterrank.records import Json
 
 #: Ratios tau^2 / sigma^2 that are tried, from lists that hardly differ to lists without noise.
 RATIOS = np.concatenate([[0.0], np.geomspace(1e-4, 1e2, 61)])

@@ -11,10 +11,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import EstimatorError
 from counterrank.data.encoding import context_columns, encoded_features
 from counterrank.data.log import LOGGING, RankingLog
-from counterrank.errors import EstimatorError
 from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit
 from counterrank.policies import Factored, Policy, RowRandom, cut

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.models import settings
 from counterrank.models.columns import Layout
 from counterrank.models.grams import Training

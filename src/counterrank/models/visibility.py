@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.records import Json
 from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.kernels.jit import vector_jit
@@ -24,7 +25,6 @@ from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row
 from counterrank.models.columns import Layout, blocks_of, expected
 from counterrank.models.rankings import Rankings, whole_distribution
-from counterrank.records import Json
 
 _LARGEST = settings.LARGEST_EXPONENT
 

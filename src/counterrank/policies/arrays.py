@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.errors import PolicyError, PropensityError
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import PolicyError, PropensityError
 from counterrank.policies.base import CAPABILITIES, Policy, Rows, SubsetResult
 
 #: Number of array cells that are processed at once.

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.errors import PolicyError
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import PolicyError
 from counterrank.policies.arrays import (
     ArrayPolicy,
     answer_distinct,

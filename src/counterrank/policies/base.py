@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.errors import PolicyError
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import PolicyError
 
 Rows = slice | NDArray[np.int64]
 

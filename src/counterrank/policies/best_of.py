@@ -15,8 +15,8 @@ from typing import Self
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.errors import PolicyError
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import PolicyError
 from counterrank.policies.base import Policy, Rows, SubsetResult
 from counterrank.policies.row_random import RowRandom
 

@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints, changed
-from counterrank.errors import PolicyError
-from counterrank.messages import item_name, row_name
+from counterrank.common.arrays import Floats, Ints, changed
+from counterrank.common.errors import PolicyError
+from counterrank.common.messages import item_name, row_name
 from counterrank.policies.base import Rows
 
 #: Number of candidates processed at once: a padded block of scores of this size fits the last-level cache.

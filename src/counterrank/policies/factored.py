@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.errors import PolicyError
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import PolicyError
 from counterrank.policies.arrays import EVERYTHING, SUM_TOLERANCE, ClosedFormPolicy, as_actions
 
 

@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.errors import PolicyError
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy, not_distribution
 from counterrank.policies.base import Policy, Rows, SubsetResult
 from counterrank.policies.factored import Uniform

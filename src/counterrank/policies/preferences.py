@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.policies.arrays import ArrayPolicy
 from counterrank.policies.autoregressive import Autoregressive
 from counterrank.policies.base import Policy

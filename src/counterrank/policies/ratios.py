@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.errors import PropensityError
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import PropensityError
 from counterrank.policies.base import Policy
 
 #: Upper limit of the correction for a sampled denominator; larger ones are too noisy to apply.

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from counterrank.arrays import Ints
+from counterrank.common.arrays import Ints
 
 
 class RowRandom(np.random.Generator):

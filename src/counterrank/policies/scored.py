@@ -12,9 +12,9 @@ from typing import NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.errors import PolicyError
-from counterrank.messages import item_name, row_name
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import PolicyError
+from counterrank.common.messages import item_name, row_name
 from counterrank.policies.arrays import as_actions, as_masks
 from counterrank.policies.base import CAPABILITIES, Policy, Rows, SubsetResult
 from counterrank.policies.candidates import Candidates

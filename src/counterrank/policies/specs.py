@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Floats
-from counterrank.errors import ConfigError, PolicyError
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import ConfigError, PolicyError
 from counterrank.policies.arrays import SUM_TOLERANCE
 from counterrank.policies.base import Policy
 from counterrank.policies.candidates import Candidates

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank import plugins, stores
-from counterrank.atomic import replacing
-from counterrank.errors import ConfigError, PolicyError
+from counterrank.common import plugins, stores
+from counterrank.common.atomic import replacing
+from counterrank.common.errors import ConfigError, PolicyError
+from counterrank.common.records import Json
+from counterrank.common.texts import first_line
 from counterrank.policies.arrays import ArrayPolicy, Field
 from counterrank.policies.base import Policy
 from counterrank.policies.factored import EpsilonGreedy, Factored, Softmax, Uniform
@@ -30,8 +32,6 @@ from counterrank.policies.ranked import (
 )
 from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 from counterrank.policies.specs import PolicySpec, parse_policy
-from counterrank.records import Json
-from counterrank.texts import first_line
 
 FORMAT = "counterrank/policy/1"
 #: The schema of a file with a policy spec, which a server draws from and a log is read with.

@@ -13,13 +13,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import PropensityError
+from counterrank.common.messages import ESTIMATED, Message
 from counterrank.data.encoding import GapScales
 from counterrank.data.log import RankingLog
-from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
 from counterrank.kernels.jit import jit
-from counterrank.messages import ESTIMATED, Message
 from counterrank.policies import Candidates, Scored, parse_policy
 from counterrank.propensity_models.model import (
     CERTAIN,

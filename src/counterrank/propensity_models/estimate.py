@@ -7,12 +7,13 @@ from functools import partial
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import PropensityError
+from counterrank.common.messages import ESTIMATED, Message
+from counterrank.common.texts import in_percent
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource, Source, mapped, reporter
-from counterrank.errors import PropensityError
 from counterrank.kernels.hashing import BUCKETS
-from counterrank.messages import ESTIMATED, Message
 from counterrank.policies import Enumerated, Policy
 from counterrank.propensity_models.choice import (
     CandidateModel,
@@ -30,7 +31,6 @@ from counterrank.propensity_models.model import (
     refit,
     with_propensity,
 )
-from counterrank.texts import in_percent
 
 #: Limit of the table of list frequencies, in numbers.
 _MAX_TABLE = 50_000_000

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_softmax
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import ConfigError, PropensityError
+from counterrank.common.messages import ESTIMATED, MISSING_PROPENSITY, Message, what_is_possible
 from counterrank.data.columns import as_texts, column_of
 from counterrank.data.encoding import GapScales, mean_and_spread
 from counterrank.data.log import LOGGING, Propensity, RankingLog
-from counterrank.errors import ConfigError, PropensityError
 from counterrank.kernels.hashing import BUCKETS
-from counterrank.messages import ESTIMATED, MISSING_PROPENSITY, Message, what_is_possible
 from counterrank.policies import repeated
 
 #: Number of columns for the categories of a feature; the last one is shared by all further categories.

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from counterrank.common.findings import WRONG
 from counterrank.evaluation import (
     Comparison,
     GuardrailResult,
@@ -12,7 +13,6 @@ from counterrank.evaluation import (
     causes_first,
     what_would_help,
 )
-from counterrank.findings import WRONG
 from counterrank.report.document import (
     BRIEF,
     NO_CHANGE,

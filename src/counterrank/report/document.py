@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from counterrank.records import BRIEF as BRIEF
-from counterrank.records import PAGE as PAGE
-from counterrank.records import VERBOSE as VERBOSE
-from counterrank.records import Json
+from counterrank.common.records import BRIEF as BRIEF
+from counterrank.common.records import PAGE as PAGE
+from counterrank.common.records import VERBOSE as VERBOSE
+from counterrank.common.records import Json
 from counterrank.report.words import (
     MINUS,
     known,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from counterrank._version import __version__
-from counterrank.findings import TITLES
-from counterrank.options import OPTIONS
-from counterrank.records import Json, Result
+from counterrank.common.findings import TITLES
+from counterrank.common.options import OPTIONS
+from counterrank.common.records import Json, Result
 
 MOST_LINES = 10
 #: What no result of a kind can say, by schema.

@@ -3,7 +3,8 @@
 import json
 
 from counterrank.checks import Audit
-from counterrank.findings import TITLES, Finding
+from counterrank.common.findings import TITLES, Finding
+from counterrank.common.texts import listed
 from counterrank.report.document import (
     BRIEF,
     PAGE,
@@ -18,7 +19,6 @@ from counterrank.report.document import (
 )
 from counterrank.report.reading import Reading
 from counterrank.report.words import sentence
-from counterrank.texts import listed
 
 #: What troubles most comes first.
 ORDER = ("failed", "warned", "passed", "skipped")

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from counterrank.atomic import write_text
-from counterrank.errors import ConfigError, CounterrankError
+from counterrank.common.atomic import write_text
+from counterrank.common.errors import ConfigError, CounterrankError
+from counterrank.common.records import Json
 from counterrank.estimators import Estimate
 from counterrank.evaluation import Evaluation
-from counterrank.records import Json
 from counterrank.report.answer import reading_of
 from counterrank.report.document import (
     MEASURED,

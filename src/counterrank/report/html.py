@@ -11,7 +11,8 @@ from typing import Any
 from markupsafe import Markup
 
 from counterrank._version import __version__
-from counterrank.records import Json
+from counterrank.common.records import Json
+from counterrank.common.texts import packaged
 from counterrank.report.document import (
     BRIEF,
     SIGNS,
@@ -34,7 +35,6 @@ from counterrank.report.document import (
 )
 from counterrank.report.svg import drawn, marker, picture, safe, tag, track
 from counterrank.report.words import without_options
-from counterrank.texts import packaged
 
 #: The section of the page's title, which is the answer.
 TITLE = "answer"

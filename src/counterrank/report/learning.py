@@ -1,8 +1,8 @@
 """What a manager reads before shipping what was learned: the certificate, the path, who gains, what moves."""
 
+from counterrank.common.messages import say
 from counterrank.evaluation import round_up
 from counterrank.learning import Certificate
-from counterrank.messages import say
 from counterrank.report.document import (
     BRIEF,
     PAGE,

@@ -6,13 +6,13 @@ import json
 import os
 from typing import Any
 
-from counterrank import stores
 from counterrank.checks import Audit
-from counterrank.errors import ConfigError
+from counterrank.common import stores
+from counterrank.common.errors import ConfigError
+from counterrank.common.records import Result
 from counterrank.evaluation import ABTest, Evaluation, Validation
 from counterrank.exploration import ExplorationPlan
 from counterrank.learning import Certificate
-from counterrank.records import Result
 
 #: The class of each schema that is written.
 KINDS: dict[str, Any] = {

@@ -4,7 +4,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from counterrank.errors import ConfigError, require
+from counterrank.common.errors import ConfigError, require
 from counterrank.report.document import Document
 from counterrank.report.document import Figure as Chart
 from counterrank.report.html import asset

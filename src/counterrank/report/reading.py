@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from counterrank.common.findings import Finding
 from counterrank.estimators import Estimate, Form, Lift, parse
 from counterrank.evaluation import Evaluation
-from counterrank.findings import Finding
 from counterrank.report.document import Mark
 from counterrank.report.words import known, percent
 

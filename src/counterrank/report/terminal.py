@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from counterrank.common.texts import NARROW
 from counterrank.report.document import (
     BRIEF,
     SIGNS,
@@ -30,7 +31,6 @@ from counterrank.report.document import (
     walk,
 )
 from counterrank.report.words import visible
-from counterrank.texts import NARROW
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

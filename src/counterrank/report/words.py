@@ -5,7 +5,7 @@ import re
 import sys
 from typing import Any, TypeGuard
 
-from counterrank.texts import NARROW
+from counterrank.common.texts import NARROW
 
 #: Shown where a number is missing.
 NONE = "–"

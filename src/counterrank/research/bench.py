@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import ConfigError, CounterrankError, require
 from counterrank.data.log import RankingLog
 from counterrank.data.source import MemorySource
-from counterrank.errors import ConfigError, CounterrankError, require
 from counterrank.estimators import AIPS, AIPSPairs, Estimator, Workspace, get_estimator
 from counterrank.estimators.behavior import BehaviorTree, Oracle, mse_estimate
 from counterrank.research import simulate

@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from counterrank.errors import LogError, PropensityError
+from counterrank.common.errors import LogError, PropensityError
+from counterrank.common.messages import SINGLE_POSITION, STANDARD_DROPPED, say
+from counterrank.common.texts import listed
 from counterrank.io import tables
 from counterrank.io.files import DataFile, expand
 from counterrank.io.options import UNIFORM, ReadOptions
 from counterrank.io.reading import Converted, Path, adapter
-from counterrank.messages import SINGLE_POSITION, STANDARD_DROPPED, say
-from counterrank.texts import listed
 
 
 def read_columns(

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats
-from counterrank.errors import ConfigError
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import ConfigError
 from counterrank.statistics import means_of
 
 #: Results by column: x (the point or world), seed, estimator, value, low, high, truth, seconds, ...

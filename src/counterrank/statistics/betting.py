@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
 from counterrank.kernels.jit import jit
 
 #: Share of the largest allowed stake: at all of it one worst row takes everything.

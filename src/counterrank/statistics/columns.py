@@ -17,7 +17,7 @@ from typing import Self
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.statistics.quantity import Quantity
 from counterrank.statistics.sums import Sums, unit_sums
 

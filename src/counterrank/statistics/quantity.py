@@ -22,9 +22,9 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.arrays import Bools, Floats
-from counterrank.errors import ConfigError
-from counterrank.records import Record
+from counterrank.common.arrays import Bools, Floats
+from counterrank.common.errors import ConfigError
+from counterrank.common.records import Record
 from counterrank.statistics.sums import Sample, Sums, unit_sums
 
 Interval = tuple[float, float]

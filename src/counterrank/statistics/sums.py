@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Summed
+from counterrank.common.arrays import Floats, Summed
 from counterrank.kernels import hashing
 
 #: Below this multiple of the mean square, a difference of two large sums is rounding, not spread.

@@ -5,7 +5,7 @@ Like scikit-learn's estimator checks, they are meant for tests of plug-ins: pass
 AssertionError says which law the object violates.
 """
 
-from counterrank._lazy import attach
+from counterrank.common.lazy import attach
 
 __getattr__, __dir__ = attach(__name__, __file__)
 __all__ = __dir__()

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import CounterrankError
 from counterrank.data.log import SUPPORTS, Propensity, RankingLog
 from counterrank.data.source import MemorySource, Source
-from counterrank.errors import CounterrankError
 from counterrank.estimators import IPS, Estimate, Estimator, Workspace
 from counterrank.estimators.behavior import (
     BehaviorTree,

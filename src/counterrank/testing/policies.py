@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats
-from counterrank.errors import PolicyError
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import PolicyError
 from counterrank.policies import CAPABILITIES, Policy, kinds, load_policy, save_policy
 
 #: Number of rows that are checked, and the largest number of rankings that are enumerated.

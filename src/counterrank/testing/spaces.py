@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.data.log import RankingLog
 from counterrank.policies import Factored
 

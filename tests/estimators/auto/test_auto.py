@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from counterrank.common.errors import ConfigError
 from counterrank.data.log import Propensity, RankingLog
 from counterrank.data.source import MemorySource
-from counterrank.errors import ConfigError
 from counterrank.estimators.auto.auto import Auto
 from counterrank.estimators.base import Estimate, View, Workspace
 from counterrank.estimators.columns import logged, summed

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from counterrank.common.errors import ConfigError, EstimatorError
 from counterrank.data.log import RankingLog
-from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators import registry
 from counterrank.estimators.clip import Clipped, Shrunk, Switch
 from counterrank.estimators.doubly_robust import DM, DR

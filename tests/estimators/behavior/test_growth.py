@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.estimators.behavior import BehaviorTree, TreeLimits
 from counterrank.estimators.behavior.estimates import mse_estimate
 from counterrank.estimators.behavior.growing import Grower, TreeRows

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import BehaviorError
+from counterrank.common.errors import BehaviorError
 from counterrank.estimators.behavior import BehaviorTree, Oracle, TreeLimits
 from counterrank.estimators.behavior.estimates import FEASIBLE, log_of, mse_estimate, odds_scale
 from counterrank.estimators.behavior.growing import TreeRows

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import BehaviorError
+from counterrank.common.errors import BehaviorError
 from counterrank.estimators.behavior import BehaviorTree
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import BehaviorError, ConfigError
+from counterrank.common.errors import BehaviorError, ConfigError
 from counterrank.estimators.behavior import BehaviorTree
 from counterrank.estimators.behavior.forest import SCHEMA, Forest, Node, StoredModel
 from counterrank.estimators.behavior.settings import TreeLimits

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.common.errors import CounterrankError, EngineError
 from counterrank.data.source import MemorySource
-from counterrank.errors import CounterrankError, EngineError
 from counterrank.kernels import hashing
 from counterrank.testing import check_source
 

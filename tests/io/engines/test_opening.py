@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
-from counterrank.errors import ConfigError, LogError, MissingExtraError
+from counterrank.common.errors import ConfigError, LogError, MissingExtraError
 from counterrank.io.scanning import open_source, opened
 
 NEW = {"estimators": ["rips"]}

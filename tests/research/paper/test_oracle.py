@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.research.bench import methods, published_trial, run_trial, simulated_trial
 from counterrank.research.paper.figures import Setting
 from counterrank.research.paper.replay import (

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from counterrank.errors import ConfigError, CounterrankError
+from counterrank.common.errors import ConfigError, CounterrankError
 from counterrank.research.bench import methods
 from counterrank.research.paper import figures
 from counterrank.research.paper.results import seed_file

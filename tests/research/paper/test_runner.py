@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.research.bench import methods, published_trial, run_trial
 from counterrank.research.paper import figures
 from counterrank.research.paper.figures import FIGURES, Experiment, Setting

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.research import bench
 from counterrank.research.paper import figures, results
 from counterrank.research.paper.results import (

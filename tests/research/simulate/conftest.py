@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
 from counterrank.research.simulate import SimulatedLog
 
 

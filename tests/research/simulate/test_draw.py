@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.simulate import (
     PRESETS,

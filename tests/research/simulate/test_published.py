@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.research.paper.replay import replay_run
 from counterrank.research.simulate import preset, published, true_value
 from counterrank.research.simulate.environment import behavior_probability

@@ -5,7 +5,7 @@ import pytest
 from benchmarks import real_pages as real
 
 import counterrank as cr
-from counterrank.errors import LogError
+from counterrank.common.errors import LogError
 from counterrank.research import bench
 from counterrank.research.paper import figures, results
 

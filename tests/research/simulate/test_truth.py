@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.research.simulate import published, random, real_world, true_value
 from counterrank.research.simulate.environment import (
     base_reward,

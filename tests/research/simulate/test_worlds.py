@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 from counterrank.research.simulate import World, clicks, preset, true_value
 from counterrank.research.simulate.worlds import KINDS, parameters
 

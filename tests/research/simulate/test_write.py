@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import counterrank as cr
+from counterrank.common.errors import ConfigError
 from counterrank.data.log import LOGGING
-from counterrank.errors import ConfigError
 from counterrank.research.simulate import (
     Environment,
     World,

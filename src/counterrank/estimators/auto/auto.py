@@ -24,10 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import ConfigError, EstimatorError
 from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
-from counterrank.errors import ConfigError, EstimatorError
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.members import (
     add_second_phase,

@@ -5,7 +5,7 @@ from functools import reduce
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.auto.rule import MODELS, expected_squares
 from counterrank.estimators.base import View

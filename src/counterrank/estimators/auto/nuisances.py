@@ -22,7 +22,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.messages import Message, say
+from counterrank.common.texts import in_percent
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.base import View, Workspace
@@ -39,7 +41,6 @@ from counterrank.estimators.crossfit import (
     training_pages,
 )
 from counterrank.estimators.weights.ratios import ratios_of
-from counterrank.messages import Message, say
 from counterrank.models import (
     LinearModel,
     RepeatedLists,
@@ -53,7 +54,6 @@ from counterrank.models import (
     whole_distribution,
 )
 from counterrank.policies import Policy
-from counterrank.texts import in_percent
 
 #: Number of sums of the aimed step: mean(t e), mean(t h), mean(E_target h - h).
 SUMS = 3

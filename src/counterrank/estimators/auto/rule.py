@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats
+from counterrank.common.arrays import Bools, Floats
+from counterrank.common.messages import Message
+from counterrank.common.records import Json
+from counterrank.common.texts import in_percent
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.weights.ratios import of_others
-from counterrank.messages import Message
-from counterrank.records import Json
 from counterrank.statistics import bias_aware_half
-from counterrank.texts import in_percent
 
 #: The member that rests on the models alone, and the same with the aimed step (`nuisances.aim`).
 MODELS, AIMED = "models", "aimed"

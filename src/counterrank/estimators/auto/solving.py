@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Summed
-from counterrank.errors import EstimatorError
+from counterrank.common.arrays import Bools, Floats, Summed
+from counterrank.common.errors import EstimatorError
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.nuisances import correction
 from counterrank.estimators.auto.rule import (

@@ -11,11 +11,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Floats, Ints
-from counterrank.atomic import write_text
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.atomic import write_text
+from counterrank.common.errors import BehaviorError, ConfigError
 from counterrank.data.log import Probabilities, RankingLog
 from counterrank.data.source import Source
-from counterrank.errors import BehaviorError, ConfigError
 from counterrank.estimators.behavior import words
 from counterrank.estimators.behavior.estimates import DEFAULT, mse_estimate
 from counterrank.estimators.behavior.forest import Forest, assemble, load_candidates, read_json

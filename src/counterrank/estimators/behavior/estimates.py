@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Floats
-from counterrank.errors import BehaviorError
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import BehaviorError
 from counterrank.estimators.behavior.masks import Candidate
 from counterrank.estimators.behavior.objective import MSEEstimate, Objective
 from counterrank.estimators.behavior.settings import (

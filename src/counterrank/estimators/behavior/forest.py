@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Bools, Floats, Ints
-from counterrank.errors import BehaviorError, ConfigError
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import BehaviorError, ConfigError
+from counterrank.common.records import Record
 from counterrank.estimators.behavior.growing import Group
 from counterrank.estimators.behavior.masks import SETS, Candidate, as_mask
 from counterrank.estimators.behavior.pairs import Blend, share_of
 from counterrank.estimators.behavior.training import Bins, TrainingSet
 from counterrank.estimators.weights.ratios import Ratios
-from counterrank.records import Record
 
 SCHEMA = "counterrank/behavior-tree/2"
 #: Above any code of a category; the file may come from anywhere.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.estimators.behavior.objective import Objective, lower
 from counterrank.estimators.behavior.settings import TreeLimits
 from counterrank.estimators.behavior.training import Codes

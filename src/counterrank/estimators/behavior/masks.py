@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.arrays import Bools, Ints
-from counterrank.errors import BehaviorError
+from counterrank.common.arrays import Bools, Ints
+from counterrank.common.errors import BehaviorError
 
 #: The seed behind "R3" and "R6" when none is given: the same mask in every run.
 RANDOM_SEED = 12345

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
 from counterrank.estimators.behavior.training import Position
 from counterrank.kernels.jit import helper, jit
 

@@ -46,12 +46,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
+from counterrank.common.records import Record
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.behavior import settings
 from counterrank.estimators.behavior.masks import Candidate
 from counterrank.estimators.weights.ratios import Ratios, excess_squares, of_others, ordered
-from counterrank.records import Record
 
 
 def pair_weights(ratios: Ratios, triples: float) -> Floats:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from counterrank.errors import ConfigError
+from counterrank.common.errors import ConfigError
 
 # growth; users change these through `TreeLimits`
 #: Levels: 32 groups are more than most logs tell apart (Kiyohara et al. (2023), Algorithm 1).

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.estimators.behavior.objective import Objective
 from counterrank.estimators.behavior.settings import SLOPE_WIDTH
 from counterrank.estimators.behavior.training import Position

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import BehaviorError
 from counterrank.data.log import RankingLog
-from counterrank.errors import BehaviorError
 from counterrank.estimators.behavior import settings
 from counterrank.estimators.behavior.masks import Candidate
 from counterrank.estimators.behavior.pairs import PairRows, excess, inflation, pair_rows

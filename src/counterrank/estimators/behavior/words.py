@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
+from counterrank.common.records import Record, square
+from counterrank.common.texts import in_percent
 from counterrank.estimators.behavior.forest import Forest, Node
 from counterrank.estimators.behavior.masks import draw
-from counterrank.records import Record, square
-from counterrank.texts import in_percent
 
 #: Two-sided 95 % of the normal distribution.
 _Z = 1.959964

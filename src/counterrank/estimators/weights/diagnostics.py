@@ -5,7 +5,10 @@ from typing import Self
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.messages import Message
+from counterrank.common.records import Record, optional, unequal
+from counterrank.common.texts import in_percent, in_z
 from counterrank.estimators.weights.moments import (
     BINS,
     BINS_PER_OCTAVE,
@@ -13,10 +16,7 @@ from counterrank.estimators.weights.moments import (
     Moments,
 )
 from counterrank.estimators.weights.thresholds import THRESHOLDS
-from counterrank.messages import Message
-from counterrank.records import Record, optional, unequal
 from counterrank.statistics import benjamini_hochberg
-from counterrank.texts import in_percent, in_z
 
 
 def bin_edges() -> Floats:

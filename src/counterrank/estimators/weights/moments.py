@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints, Summed
+from counterrank.common.arrays import Bools, Floats, Ints, Summed
 from counterrank.kernels.jit import fill, helper, jit, vector_helper, vector_jit
 from counterrank.statistics import spread
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import PropensityError
+from counterrank.common.messages import say
 from counterrank.data.log import MEANING, SUPPORTS, Probabilities, Propensity, RankingLog
-from counterrank.errors import PropensityError
 from counterrank.estimators.weights.moments import multiply
 from counterrank.kernels.jit import fill, helper, jit
-from counterrank.messages import say
 from counterrank.policies import BestOf, Policy, Scored, subset_log_ratio
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from counterrank.findings import FAILED, PASSED, WARNED, Outcome
+from counterrank.common.findings import FAILED, PASSED, WARNED, Outcome
 
 
 @dataclass(frozen=True, slots=True)

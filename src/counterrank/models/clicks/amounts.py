@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.records import Json
 from counterrank.models.base import ALL, History, ListModel
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
 from counterrank.models.clicks.likelihood import Family, mean_of, page_weights
 from counterrank.models.clicks.model import ClickModel, PredictorModel
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.rankings import Rankings, Variant, variants_for
-from counterrank.records import Json
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.models.clicks.kernels.blocks import BlockSums, sum_blocks
 from counterrank.models.clicks.likelihood import (
     ClickLikelihood,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.models.clicks.likelihood import page_weights
 from counterrank.models.clicks.settings import SETTINGS
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logit
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import EstimatorError
+from counterrank.common.records import Json
 from counterrank.data.encoding import Scaling as ColumnScaling
 from counterrank.data.source import default_threads, map_in_order
-from counterrank.errors import EstimatorError
 from counterrank.models.clicks.blocks import Blocks, blocks_of
 from counterrank.models.clicks.competition import last_click, reading, skipped
 from counterrank.models.clicks.likelihood import (
@@ -24,7 +25,6 @@ from counterrank.models.clicks.model import ClickModel, Encoding, Predictor
 from counterrank.models.clicks.parameters import Parameters
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.rankings import Rankings, Stream, Variant, stream, variants_for
-from counterrank.records import Json
 
 
 @dataclass(frozen=True, slots=True, eq=False)

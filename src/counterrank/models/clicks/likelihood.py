@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.models.clicks.kernels.slots import (
     LEAST,
     Coefficients,

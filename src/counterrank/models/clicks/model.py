@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import EstimatorError
+from counterrank.common.records import Json
 from counterrank.data.encoding import FAR, Scaling
-from counterrank.errors import EstimatorError
 from counterrank.models.base import ALL, History, ListModel, by_row
 from counterrank.models.clicks.competition import (
     alike_above,
@@ -35,7 +36,6 @@ from counterrank.models.clicks.likelihood import page_weights, sigmoid
 from counterrank.models.clicks.parameters import Parameters, split
 from counterrank.models.clicks.settings import SETTINGS
 from counterrank.models.rankings import Rankings, Variant
-from counterrank.records import Json
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterrank.arrays import Floats
+from counterrank.common.arrays import Floats
 
 
 class Parts(NamedTuple):

@@ -8,7 +8,7 @@ from math import factorial
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.kernels.jit import fused_jit, jit, vector_jit
 
 #: Below this exp(x) is taken as exp of it: 1e-304, nothing beside anything it is added to here.

@@ -15,7 +15,7 @@ counted one by one.
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.kernels.jit import jit, vector_jit
 from counterrank.policies.kernels.plackett_luce import masses, rung
 

@@ -16,7 +16,7 @@ products over draws of that order is unbiased, each in [0, 1].
 
 import numpy as np
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.kernels.hashing import STEP, mix
 from counterrank.kernels.jit import jit
 from counterrank.policies.kernels.plackett_luce import build_tree, find, masses, set_leaf

@@ -6,7 +6,7 @@ Uniform numbers by counting; and choices one after the other.
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.kernels.hashing import mix
 from counterrank.kernels.jit import jit
 

@@ -11,7 +11,7 @@ class.
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.kernels.jit import jit
 
 

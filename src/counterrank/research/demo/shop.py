@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from counterrank.arrays import Floats
-from counterrank.atomic import replacing
+from counterrank.common.arrays import Floats
+from counterrank.common.atomic import replacing
 from counterrank.policies import Factored
 
 #: In the order of their codes, which is that of the alphabet.

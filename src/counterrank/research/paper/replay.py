@@ -33,9 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import ConfigError
 from counterrank.data.log import Propensity, RankingLog
-from counterrank.errors import ConfigError
 from counterrank.estimators.weights.ratios import Ratios
 from counterrank.research.paper.figures import ORACLE_NOISE
 from counterrank.research.simulate import (

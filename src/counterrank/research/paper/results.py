@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterrank import atomic
-from counterrank.arrays import Floats
-from counterrank.errors import ConfigError, require
-from counterrank.records import Json
+from counterrank.common import atomic
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import ConfigError, require
+from counterrank.common.records import Json
+from counterrank.common.texts import packaged
 from counterrank.research import simulate
 from counterrank.research.bench import Method, Trial, bootstrapped, run_trial
 from counterrank.research.paper.figures import (
@@ -48,7 +49,6 @@ from counterrank.research.summary import (
     paired,
     summarise,
 )
-from counterrank.texts import packaged
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,9 +5,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from counterrank import atomic
+from counterrank.common import atomic
+from counterrank.common.errors import ConfigError
 from counterrank.data.source import default_threads, reporter
-from counterrank.errors import ConfigError
 from counterrank.estimators import AIPS
 from counterrank.estimators.behavior import BehaviorTree
 from counterrank.research import bench

@@ -5,7 +5,7 @@ Every row has its own kind of user, so that a world may mix kinds that its log d
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.kernels.jit import jit
 
 POSITION, CASCADE, DBN, UBM, REDUNDANCY, ATTENTION = range(6)

@@ -15,13 +15,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 from scipy.special import expit, ndtr, softmax
 
-from counterrank.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.errors import ConfigError
+from counterrank.common.records import Json
+from counterrank.common.texts import packaged
 from counterrank.data.log import LOGGING, Propensity, RankingLog
-from counterrank.errors import ConfigError
 from counterrank.estimators.behavior import mask, published_models
 from counterrank.policies import Factored
-from counterrank.records import Json
-from counterrank.texts import packaged
 
 RewardModel = Literal["pairwise", "binary", "triple", "multiplicative"]
 Which = Literal["logging", "target"]

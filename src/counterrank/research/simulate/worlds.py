@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import ConfigError
+from counterrank.common.messages import in_command
 from counterrank.data.log import LOGGING, RankingLog
-from counterrank.errors import ConfigError
-from counterrank.messages import in_command
 from counterrank.policies import Candidates, ItemFeatures, Policy, PolicySpec, parse_policy
 from counterrank.research.simulate import clicks
 from counterrank.research.simulate.environment import (

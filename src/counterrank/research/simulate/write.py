@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
-from counterrank.atomic import replacing
+from counterrank.common.arrays import Floats, Ints
+from counterrank.common.atomic import replacing
+from counterrank.common.errors import ConfigError
 from counterrank.data.log import LOGGING
-from counterrank.errors import ConfigError
 from counterrank.research.simulate.environment import TARGET, Environment, SimulatedLog, whole
 from counterrank.research.simulate.truth import Truth, true_value
 from counterrank.research.simulate.worlds import DrawnWorld, World

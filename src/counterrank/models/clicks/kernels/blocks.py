@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.kernels.jit import vector_jit
 
 

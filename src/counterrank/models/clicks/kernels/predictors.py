@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.kernels.jit import jit, vector_jit
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from counterrank.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.kernels.jit import jit, vector_jit
 
 #: Chances stay this far from 0 and 1 in the likelihood, so that no single slot decides a fit.

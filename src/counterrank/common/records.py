@@ -28,8 +28,8 @@ from typing import (
     get_type_hints,
 )
 
-from counterrank.atomic import write_text
-from counterrank.errors import ConfigError, require
+from counterrank.common.atomic import write_text
+from counterrank.common.errors import ConfigError, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -27,8 +27,8 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, Final, Self
 
-from counterrank.errors import ConfigError
-from counterrank.texts import suggestion
+from counterrank.common.errors import ConfigError
+from counterrank.common.texts import suggestion
 
 #: Defaults of the Python functions, too.
 LEVEL: Final = 0.95

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from counterrank import boosting
+from counterrank.common import boosting
 
 sklearn = pytest.importorskip("sklearn")
 

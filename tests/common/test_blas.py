@@ -8,7 +8,7 @@ import scipy.linalg  # noqa: F401 - its BLAS is loaded before threads are counte
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import counterrank as cr
-from counterrank.blas import single_blas_thread
+from counterrank.common.blas import single_blas_thread
 
 
 def blas_threads():

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from counterrank.errors import CounterrankError, CounterrankWarning
+from counterrank.common.errors import CounterrankError, CounterrankWarning
 
 #: Commands of the command line: `click.Command` objects.
 COMMANDS = "counterrank.commands"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Self
 
-from counterrank.options import COMMANDS, OPTIONS
+from counterrank.common.options import COMMANDS, OPTIONS
 
 #: The command that messages are written for; None in Python. Threads that read rows take it with them.
 _COMMAND: ContextVar[str | None] = ContextVar("command", default=None)

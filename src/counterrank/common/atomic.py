@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from counterrank import stores
-from counterrank.errors import OutputError
+from counterrank.common import stores
+from counterrank.common.errors import OutputError
 
 
 @contextmanager

@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 import counterrank as cr
-from counterrank import messages
 from counterrank.checks import CHECKS, REWARD_FINDINGS
 from counterrank.cli.main import main
-from counterrank.errors import LogError, UnknownNameError
+from counterrank.common import messages
+from counterrank.common.errors import LogError, UnknownNameError
+from counterrank.common.findings import TITLES
+from counterrank.common.messages import Message, code_of, for_command, has, say
 from counterrank.evaluation.judging import CHECKS as JUDGED
-from counterrank.findings import TITLES
-from counterrank.messages import Message, code_of, for_command, has, say
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path(cr.__file__).parent

@@ -19,8 +19,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
-from counterrank.errors import ConfigError, LogError, MissingExtraError, OutputError, require
-from counterrank.texts import first_line, suggestion
+from counterrank.common.errors import ConfigError, LogError, MissingExtraError, OutputError, require
+from counterrank.common.texts import first_line, suggestion
 
 PathLike = str | os.PathLike[str]
 #: Size, time of change in nanoseconds, and what tells two contents of one size and time apart.

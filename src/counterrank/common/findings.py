@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
-from counterrank.records import Json, Record, optional
+from counterrank.common.records import Json, Record, optional
 
 
 class Outcome(StrEnum):

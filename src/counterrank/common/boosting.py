@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from counterrank.arrays import Floats
-from counterrank.errors import require
-from counterrank.records import Json
+from counterrank.common.arrays import Floats
+from counterrank.common.errors import require
+from counterrank.common.records import Json
 
 #: Rows from which on several threads are worth their start: below, they mostly wait for each other.
 _FOR_THREADS = 20_000
