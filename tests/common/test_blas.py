@@ -22,19 +22,19 @@ def two_threads():
 
 
 def test_public_functions_compute_with_one_thread_and_restore_the_callers_number():
-    seen = []
+    threads = []
 
     class Watched(cr.IPS):
-        def plan(self, workspace):
-            seen.append(blas_threads())
-            return super().plan(workspace)
+        def fit(self, workspace):
+            threads.append(blas_threads())
+            return super().fit(workspace)
 
     half = np.full((40, 2), 0.5)
     action = np.arange(80).reshape(40, 2) % 2
     log = cr.RankingLog(action=action, reward=action * 1.0, propensity=half, targets={"new": half})
     Watched().estimate(log, "new")
     cr.evaluate(log, ["new"], estimators=[Watched()])
-    assert len(seen) > 1 and all(one == {1} for one in seen)
+    assert len(threads) > 1 and all(numbers == {1} for numbers in threads)
     assert blas_threads() == {2}
 
 
