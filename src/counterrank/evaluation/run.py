@@ -18,6 +18,7 @@ from counterrank.checks import (
     answers_of,
     concluded,
 )
+from counterrank.common.blas import single_blas_thread
 from counterrank.common.errors import ConfigError, LogError
 from counterrank.common.options import LEVEL, SEED, Request
 from counterrank.common.texts import suggestion
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 SEQUENTIAL_ROWS = 10_000
 
 
+@single_blas_thread
 def evaluate(  # noqa: PLR0913
     log: LogLike,
     targets: Mapping[str, Probabilities | ArrayLike] | Sequence[str] | str | None = None,
