@@ -101,7 +101,8 @@ def test_what_is_written_is_what_its_schema_says(results, name):
 @pytest.mark.parametrize("name", [one.NAME for one in KINDS.values()])
 def test_explained_in_ten_lines(results, name):
     lines = explained(results[name])
-    assert 2 <= len(lines) <= MOST_LINES and lines[-1].startswith("It does not say")
+    assert 2 <= len(lines) <= MOST_LINES and lines[-2].startswith("It does not say")
+    assert lines[-1].startswith("Next: ")
 
 
 def test_a_policy_file_is_served_and_has_its_result_inside(results, tmp_path):

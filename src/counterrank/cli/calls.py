@@ -11,6 +11,7 @@ import click
 from counterrank.cli.console import results_console, showing_progress, write
 from counterrank.cli.jobs import READERS, Job, Values
 from counterrank.common.errors import ConfigError
+from counterrank.common.messages import for_command, say
 from counterrank.common.options import BESIDE, COMMANDS, OPTIONS, Command, Group, Kind
 
 _REPEATED = (
@@ -21,6 +22,8 @@ _REPEATED = (
     Kind.METRICS,
     Kind.POLICIES,
 )
+#: Kinds whose values on the command line are read as those of a job file.
+_READ_ON_LINE = (Kind.OUTPUT, Kind.TABLES, Kind.PAIRS, Kind.METRICS, Kind.POLICY, Kind.POLICIES)
 #: What is said of --events.
 _OF_EVENTS = ("join", "event", "within", "event_time", "unique")
 _TYPES: dict[Kind, Any] = {
@@ -61,7 +64,8 @@ class Call:
         job = Job.read(path)
         if job.log is None and "query" not in job.content:
             raise ConfigError(f"{path}: 'log' must name the log, like log = \"log.parquet\"")
-        return cls(job.command, job.log, job.values(job.command, alone=True), [path])
+        with for_command(job.command, job=True):
+            return cls(job.command, job.log, job.values(job.command, alone=True), [path])
 
     def __post_init__(self) -> None:
         query, connection = self.values.pop("query", None), self.values.pop("connection", None)
@@ -75,9 +79,7 @@ class Call:
         self._join_scores()
         for name in COMMANDS[self.command].required:
             if name not in self.values:
-                raise click.MissingParameter(
-                    param_hint=f"'{OPTIONS[name].spelled}'", param_type="option"
-                )
+                raise missing_option(name)
         self.check_outputs()
 
     def _join_events(self) -> None:
@@ -192,6 +194,12 @@ class Call:
                 console.print(part)
 
 
+def missing_option(name: str) -> click.UsageError:
+    """Return the error of an option that is needed, as the command line or the job has it."""
+    option = OPTIONS[name]
+    return click.UsageError(f"What is missing: {say(option.spelled, option.metavar or 'VALUE')}")
+
+
 def _join(values: Values, more: Values) -> None:
     """Add values to earlier ones; columns add to columns, anything else takes the place."""
     if "columns" in values and "columns" in more:
@@ -204,7 +212,7 @@ def _join(values: Values, more: Values) -> None:
 def _of_line(name: str, given: Any) -> Any:
     """Return a value of the command line as a job file would give it."""
     option = OPTIONS[name]
-    if option.kind not in (Kind.TABLES, Kind.PAIRS, Kind.METRICS, Kind.POLICY, Kind.POLICIES):
+    if option.kind not in _READ_ON_LINE:
         return given
     return READERS[option.kind](Job("", {}), option, given if isinstance(given, str) else [*given])
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from counterrank.cli.calls import Call, command
+from counterrank.cli.calls import Call, command, missing_option
 from counterrank.cli.console import say, showing_progress, write
 from counterrank.common.options import OPTIONS, READING, Kind
 
@@ -48,7 +48,7 @@ def evaluate(call: Call) -> None:
     if not (targets or scored):
         # A job that wants a result must not pass for done.
         if call.outputs or call.get("require"):
-            raise click.MissingParameter(param_hint="'--target'", param_type="option")
+            raise missing_option("targets")
         return _overview(call)
     if curve := call.get("position_curve"):
         names = given.get("estimators")

@@ -19,6 +19,8 @@ Values = dict[str, Any]
 TABLES = sorted(COMMANDS.keys() - {"evaluate"})
 
 _DAY = re.compile(r"\{(date|today|yesterday)(?:([+-])(\d{1,6}))?\}")
+#: What stands in braces and is no day.
+_BRACES = re.compile(r"\{[^{}]*\}?|\}")
 
 
 def with_days(text: str) -> str:
@@ -72,7 +74,7 @@ class Job:
             return cls.read(text)
         try:
             content = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             # A shell has taken the quotes of a text, or the user left them out.
             content = {key.strip(): value}
         return cls("--config", content)
@@ -181,7 +183,7 @@ class Job:
             if isinstance(problem, CounterrankError):
                 raise ConfigError(f"{self.name}: '{key}': {problem}") from None
             raise ConfigError(
-                f"{self.name}: '{key}' must be {option.kind.value}, got {given!r}"
+                f"{self.name}: '{key}' must be {option.kind.value}, got {given!r:.100}"
             ) from None
         if option.words and option.kind is Kind.TEXT and found not in option.words:
             raise ConfigError(
@@ -259,7 +261,14 @@ def _answers(job: Job, option: Option, given: Any) -> tuple[Any, ...]:
 def _file(job: Job, option: Option, given: Any) -> str:
     if not isinstance(given, str):
         raise TypeError
-    return given if given in ("-", *option.words) else job.path(job.text(given))
+    path = given if given in ("-", *option.words) else job.path(job.text(given))
+    # Taken literally, a job would write over the result of the night before.
+    if option.kind is Kind.OUTPUT and (unread := _BRACES.search(path)):
+        raise ConfigError(
+            f"'{unread[0]}' in {given!r} is no day; write {{date}}, {{today}}, {{yesterday}} or "
+            "{today-7}, and no other braces in the name of a result"
+        )
+    return path
 
 
 def _tables(job: Job, option: Option, given: Any) -> tuple[dict[str, Any], ...]:

@@ -1,11 +1,13 @@
 """counterrank run: an evaluation, a test, learning or a plan in one file, for a nightly job."""
 
 import json
+from typing import Any
 
 import click
 
 from counterrank.cli.calls import Call, TableCommand
 from counterrank.common.messages import for_command
+from counterrank.policies import PolicySpec
 
 _EPILOG = """A job file:
 
@@ -44,9 +46,14 @@ def run(job: str, dry_run: bool) -> None:
     if dry_run:
         click.echo(f"counterrank {call.command} {call.log}")
         for name, value in call.values.items():
-            click.echo(f"{name} = {json.dumps(value, default=str, ensure_ascii=False)}")
+            click.echo(f"{name} = {json.dumps(value, default=_written, ensure_ascii=False)}")
         return
     command = main.get_command(click.get_current_context(), call.command)
     assert isinstance(command, TableCommand)
-    with for_command(call.command):
+    with for_command(call.command, job=True):
         command.body(call)
+
+
+def _written(value: Any) -> Any:
+    """Return a policy, a table of events or of scores as the job file has it."""
+    return value.text if isinstance(value, PolicySpec) else getattr(value, "said", str(value))

@@ -85,7 +85,7 @@ def explain(result: str, repro: bool) -> None:
     if repro:
         click.echo(json.dumps(explaining.repro(found), indent=2))
     else:
-        say(explaining.explained(found))
+        say(explaining.explained(found, result))
 
 
 _OUTCOME = """Example:

@@ -5,15 +5,18 @@ carry a remedy apart from what is wrong. Nothing here or elsewhere reads its own
 Codes are stable; docs/reference/results.md lists them.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Self
 
-from counterrank.common.options import COMMANDS, OPTIONS
+from counterrank.common.options import COMMANDS, NESTED, OPTIONS, Kind
 
-#: The command that messages are written for; None in Python. Threads that read rows take it with them.
+#: The command that messages are written for, None in Python, and whether a job file runs it. Threads that read
+#: rows take it with them.
 _COMMAND: ContextVar[str | None] = ContextVar("command", default=None)
+_JOB: ContextVar[bool] = ContextVar("job", default=False)
 
 
 class Message(str):
@@ -75,7 +78,12 @@ def say(option: str, value: str = "", python: str | None = None) -> str:
     >>> with for_command("check"):
     ...     say("--logger", "top"), say("--decimal", ",")
     ('--logger top', '--config decimal=,')
+    >>> with for_command("evaluate", job=True):
+    ...     say("--columns", "unit=user"), say("--independent-rows"), say("--within", "1 hour")
+    ('unit = "user" in [columns]', 'independent-rows = true', 'within = "1 hour" in [events]')
     """
+    if _JOB.get():
+        return _in_job(option, value)
     written_for = _COMMAND.get()
     command = _spelled(option, value, written_for or "")
     if written_for is not None:
@@ -98,19 +106,54 @@ def _spelled(flag: str, value: str, command: str) -> str:
     return f"--config {option.keys[-1]}={value or 'true'}"
 
 
+def _in_job(flag: str, value: str) -> str:
+    """Return how an option is given in a job file: a key, its value and the table it stands in."""
+    option = next((one for one in OPTIONS.values() if one.spelled == flag), None)
+    if option is None:
+        return f"{flag} {value}".rstrip()
+    key, table = option.keys[-1].replace("_", "-"), ""
+    for name, keys in NESTED.items():
+        key = next((inner for inner, stands_for in keys.items() if stands_for == option.name), key)
+        table = f" in [{name}]" if key in keys else table
+    if option.name == "scores_join":
+        key, table = "join", " in [scores]"
+    if option.kind in (Kind.COLUMNS, Kind.PAIRS, Kind.METRICS, Kind.POLICIES) and "=" in value:
+        table = table or f" in [{option.name}]"
+        pairs = (pair.partition("=") for pair in value.split(","))
+        return ", ".join(f"{name} = {_in_toml(text)}" for name, _, text in pairs) + table
+    if option.kind is Kind.SWITCH or not value:
+        return (
+            f"{key} = {value or 'true'}{table}" if option.kind is Kind.SWITCH else f"{key}{table}"
+        )
+    if option.kind in (Kind.NUMBER, Kind.WHOLE):
+        return f"{key} = {value}{table}"
+    if option.kind in (Kind.LIST, Kind.MANY) and "," in value:
+        return f"{key} = [{', '.join(map(_in_toml, value.split(',')))}]{table}"
+    return f"{key} = {_in_toml(value)}{table}"
+
+
+def _in_toml(text: str) -> str:
+    """Return a text as TOML has it; a shell's quotes around it are left out."""
+    inner = text.strip()
+    if len(inner) > 1 and inner[0] == inner[-1] and inner[0] in "'\"":
+        inner = inner[1:-1]
+    return json.dumps(inner, ensure_ascii=False)
+
+
 def in_command() -> bool:
     """Return whether messages are written for a command, and not for Python."""
     return _COMMAND.get() is not None
 
 
 @contextmanager
-def for_command(name: str) -> Iterator[None]:
-    """Write messages for a command: options are not spelled for Python as well."""
-    token = _COMMAND.set(name)
+def for_command(name: str, *, job: bool = False) -> Iterator[None]:
+    """Write messages for a command, or for the job file that runs it: options are not spelled for Python as well."""
+    tokens = _COMMAND.set(name), _JOB.set(job)
     try:
         yield
     finally:
-        _COMMAND.reset(token)
+        _COMMAND.reset(tokens[0])
+        _JOB.reset(tokens[1])
 
 
 #: How rows of the log are called, and the labels of items.

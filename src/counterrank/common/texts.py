@@ -53,6 +53,19 @@ def listed(names: Iterable[str], *, most: int = 12) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
+def plural(word: str) -> str:
+    """Return the plural of an English noun; a word that ends in s is one already.
+
+    >>> [plural(word) for word in ("page", "search", "query", "day", "visits")]
+    ['pages', 'searches', 'queries', 'days', 'visits']
+    """
+    if word.endswith("s") and not word.endswith("ss"):
+        return word
+    if word.endswith("y") and word[-2:-1] not in "aeiou":
+        return f"{word[:-1]}ies"
+    return f"{word}{'es' if word.endswith(('ss', 'sh', 'ch', 'x', 'z')) else 's'}"
+
+
 def first_line(problem: BaseException) -> str:
     r"""Return the first line of what another library raised, or the kind of error where it says nothing.
 

@@ -403,5 +403,9 @@ def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         return tomllib.loads(stores.read_bytes(path).decode("utf-8"))
     except OSError as problem:
         raise ConfigError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise ConfigError(f"{os.fspath(path)} is not valid TOML: {problem}") from None
+    except (ValueError, RecursionError) as problem:
+        # Python itself refuses numbers of thousands of digits, with an error of its own.
+        said = (
+            "a number has thousands of digits" if "int_max_str_digits" in str(problem) else problem
+        )
+        raise ConfigError(f"{os.fspath(path)} is not valid TOML: {said}") from None

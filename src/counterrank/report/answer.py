@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from counterrank.common.findings import WRONG
+from counterrank.common.texts import plural
 from counterrank.evaluation import (
     Comparison,
     GuardrailResult,
@@ -227,11 +228,10 @@ def logged(reading: Reading) -> str:
 def counted(number: int, word: str) -> str:
     """Return a number of things.
 
-    >>> counted(1, "country"), counted(4, "country"), counted(2, "page")
-    ('1 country', '4 countries', '2 pages')
+    >>> counted(1, "country"), counted(4, "country"), counted(2, "search")
+    ('1 country', '4 countries', '2 searches')
     """
-    many = f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
-    return f"{count(number)} {word if number == 1 else many}"
+    return f"{count(number)} {word if number == 1 else plural(word)}"
 
 
 def comparison(reading: Reading, row: Comparison) -> str:

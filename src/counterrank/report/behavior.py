@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+from counterrank.common.texts import plural
 from counterrank.estimators.behavior import Condition, ForestDescription, Leaf, People
 from counterrank.report.document import Block, Note, Table, section
 from counterrank.report.reading import Reading, column_name
@@ -48,7 +49,7 @@ def _people(reading: Reading, described: ForestDescription) -> Table:
         sees, length = np.clip(one.sees, 0.0, 1.0), len(one.sees)
         others = round(float((sees.sum() - sees.trace()) / length))
         rows.append((rule_of(one), percent(one.share, digits=0), f"{others} of {length - 1}"))
-    head = ("group", f"share of {reading.ranking}s", "other items that matter to a reward")
+    head = ("group", f"share of {plural(reading.ranking)}", "other items that matter to a reward")
     return Table(f"Who looks at how many items under {described.target}", head, rows)
 
 

@@ -1,13 +1,14 @@
 """What a result says and does not say, to paste into a message; and what a report of a fault needs, without data."""
 
 import platform
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from counterrank._version import __version__
 from counterrank.common.findings import TITLES
-from counterrank.common.options import OPTIONS
+from counterrank.common.options import COMMANDS, OPTIONS, Kind
 from counterrank.common.records import Json, Result
 
 MOST_LINES = 10
@@ -26,13 +27,73 @@ LIMITS = {
 }
 
 
-def explained(result: Result) -> list[str]:
-    """Return at most ten lines: what the result says, and at last what it does not say."""
+#: What to do after a result of a kind; evaluations have commands of their own.
+NEXT = {
+    "audit": "counterrank evaluate LOG --target NAME",
+    "A/B test": "counterrank outcome RUN.json --lift LIFT --stderr STDERR",
+    "validation": "counterrank evaluate LOG --target NAME",
+    "plan": "counterrank evaluate NEW_LOG --logger SPEC.json, once rankings are served by the chosen option",
+    "learned policy": "counterrank abtest LOG --arm COLUMN, once the policy has served a part of the traffic",
+}
+
+
+def explained(result: Result, path: str = "RESULT.json") -> list[str]:
+    """Return at most ten lines: what the result says, what it does not say, and the next command.
+
+    `path` is the file of the result.
+    """
     lines = [line for line in result.summary().splitlines() if line.strip()]
-    if len(lines) > MOST_LINES - 1:
-        left = len(lines) - MOST_LINES + 2
-        lines = [*lines[: MOST_LINES - 2], f"{left} more lines are in the report."]
-    return [*lines, LIMITS[result.SCHEMA]]
+    if len(lines) > MOST_LINES - 2:
+        left = len(lines) - MOST_LINES + 3
+        lines = [*lines[: MOST_LINES - 3], f"{left} more lines are in the report."]
+    return [*lines, LIMITS[result.SCHEMA], f"Next: {next_command(result, path)}"]
+
+
+def next_command(result: Result, path: str) -> str:
+    """Return the command that takes a result further."""
+    content = result.to_dict()
+    decision = content.get("decision") or {}
+    if "targets" not in decision:
+        return NEXT.get(result.NAME, "counterrank history FOLDER --out history.html")
+    failed = any(finding.get("status") == "failed" for finding in content.get("audit") or ())
+    if failed or content["verdict"]["level"] == "insufficient":
+        command = "check" if failed else "plan"
+        return _called_again(command, (content.get("provenance") or {}).get("command") or "")
+    if decision["action"] == "hold":
+        return (
+            "counterrank learn LOG --out policy.json, to look for a better policy in the same log"
+        )
+    chosen = decision.get("target") or next(iter(decision["targets"]), "NAME")
+    return (
+        f"test {chosen} on users and read it with counterrank abtest LOG --arm COLUMN; then "
+        f"{shlex.join(['counterrank', 'outcome', path, '--target', chosen])} --lift LIFT --stderr STDERR"
+    )
+
+
+def _called_again(command: str, line: str) -> str:
+    """Return another command for the log of a command line, with the options that it takes too.
+
+    >>> _called_again("check", "counterrank evaluate log.csv --target=new --level .9 --logger top")
+    'counterrank check log.csv --target=new --logger top'
+    >>> _called_again("plan", "counterrank run job.toml")
+    'counterrank plan --config job.toml'
+    """
+    words = shlex.split(line)[1:]
+    if words[:1] == ["run"]:
+        return shlex.join(["counterrank", command, "--config", *words[1:2]])
+    chosen = ["counterrank", command]
+    words = words[1:]
+    while words:
+        word, words = words[0], words[1:]
+        flag, equals, _ = word.partition("=")
+        option = next((one for one in OPTIONS.values() if one.spelled == flag), None)
+        size = 0 if option is None or equals or option.kind is Kind.SWITCH else 1
+        if word[:2] != "--" or (
+            option and option.name in COMMANDS[command].on_line and option.kind is not Kind.OUTPUT
+        ):
+            chosen += [word, *words[:size]]
+        words = words[size:]
+    return shlex.join(chosen if len(chosen) > 2 else [*chosen, "LOG"])
 
 
 def repro(result: Result) -> Json:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from counterrank.common.texts import plural
 from counterrank.evaluation import SamplePlan, Sensitivity
 from counterrank.report.document import Block, Figure, Row, Table, section
 from counterrank.report.reading import Reading, Target
@@ -94,11 +95,14 @@ def _facts(plan: SamplePlan, ranking: str) -> Iterator[tuple[str, str]]:
         least = percent(share) if known(share) else plain(plan.detectable_lift)
         yield "smallest lift that this log can detect", least
     if plan.ab_rows is not None:
-        yield "an A/B test as precise as this log needs", f"{roughly(plan.ab_rows)} {ranking}s"
+        yield (
+            "an A/B test as precise as this log needs",
+            f"{roughly(plan.ab_rows)} {plural(ranking)}",
+        )
     for row in plan.rows_for:
         if row.rows is not None and row.relative in SHOWN:
             what = f"to detect a lift of {percent(row.relative, digits=0)}, log about"
-            yield what, f"{roughly(row.rows)} {ranking}s"
+            yield what, f"{roughly(row.rows)} {plural(ranking)}"
 
 
 def _tolerance(found: Sensitivity) -> str:
