@@ -260,7 +260,8 @@ def test_a_dry_run_shows_policies_and_tables_as_the_job_has_them(
     job = write(
         tmp_path,
         f'log = "{simulated}"\ntarget = ["new"]\nscores = "s.csv"\n[logger]\n'
-        'kind = "plackett-luce"\ntemperature = 0.5\n[events]\npath = "e.csv"\njoin = ["x_0"]\n',
+        'kind = "plackett-luce"\ntemperature = 0.5\n[events]\npath = "e.csv"\njoin = ["x_0"]\n'
+        '[events.rewards]\nc = "count(*)"\n',
     )
     done = counterrank("run", job, "--dry-run")
     assert done.code == 0 and 'logger = "plackett-luce:temperature=0.5"' in done.out
