@@ -131,7 +131,7 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_judging.py",
         "tests/evaluation/test_verdict.py",
     ),
-    "evaluation/comparing.py": ("tests/evaluation/test_comparing.py", QUANTITY, *PASS),
+    "evaluation/comparisons.py": ("tests/evaluation/test_comparisons.py", QUANTITY, *PASS),
     "evaluation/passing.py": PASS,
     "evaluation/segments.py": PASS,
     "estimators/auto/rule.py": (
@@ -259,10 +259,10 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("evaluation/judging.py", "LtE", "if value <= SIGNIFICANT]"),
     ("evaluation/judging.py", "Lt", "1 / 3 < factor < 3"),
     ("evaluation/judging.py", "True", "strict=True"),  # lists of one length by construction
-    ("evaluation/comparing.py", "Lt", "stderr_of_difference(job, other)) < SIGNIFICANT"),
-    ("evaluation/comparing.py", "LtE", "calm = tail_index("),
-    ("evaluation/comparing.py", "Gt", "mean_weight_test(estimate.moments).p_value > SIGNIFICANT"),
-    ("evaluation/comparing.py", "0", "default=0)"),  # of no estimates there is no path
+    ("evaluation/comparisons.py", "Lt", "stderr_of_difference(job, other)) < SIGNIFICANT"),
+    ("evaluation/comparisons.py", "LtE", "calm = tail_index("),
+    ("evaluation/comparisons.py", "Gt", "mean_weight_test(estimate.moments).p_value > SIGNIFICANT"),
+    ("evaluation/comparisons.py", "0", "default=0)"),  # of no estimates there is no path
     # The line before leaves factors of three and more, or a third and less.
     ("evaluation/judging.py", "Gt", '(factor, "small") if factor > 1'),
     ("evaluation/judging.py", "1", '(factor, "small") if factor > 1'),

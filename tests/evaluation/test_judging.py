@@ -15,7 +15,7 @@ from counterrank.estimators.base import Lift, PositionValue
 from counterrank.estimators.weights.diagnostics import mean_weight_test
 from counterrank.estimators.weights.moments import moments_of
 from counterrank.estimators.weights.thresholds import SIGNIFICANT
-from counterrank.evaluation.comparing import Rival
+from counterrank.evaluation.comparisons import Rival
 from counterrank.evaluation.judging import (
     TargetEvidence,
     _times,

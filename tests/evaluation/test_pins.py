@@ -9,8 +9,8 @@ import pytest
 from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
-from counterrank.evaluation import comparing
-from counterrank.evaluation.comparing import Rival
+from counterrank.evaluation import comparisons
+from counterrank.evaluation.comparisons import Rival
 from counterrank.evaluation.judging import TargetEvidence, reasons
 from counterrank.statistics import bias_aware_half, critical_value, holm, two_sided
 
@@ -73,8 +73,8 @@ def test_an_allowance_stands_in_for_rivals_that_cannot_be_asked(gentle):
 @pytest.mark.parametrize("shape, asked", [(0.69, True), (0.71, False), (0.99, False)])
 def test_rivals_with_heavy_tails_are_not_asked(gentle, monkeypatch, shape, asked):
     found = cr.evaluate(gentle, estimators=["ips"], audit=False).estimate()
-    monkeypatch.setattr(comparing, "tail_index", lambda moments: shape)
-    assert comparing.usable(found) is asked
+    monkeypatch.setattr(comparisons, "tail_index", lambda moments: shape)
+    assert comparisons.usable(found) is asked
 
 
 def test_comparisons_are_adjusted_for_the_number_of_pairs(gentle):

@@ -10,7 +10,7 @@ from tests.evaluation.logs import gentle_log
 import counterrank as cr
 from counterrank.common.errors import ConfigError
 from counterrank.estimators.weights.thresholds import THRESHOLDS
-from counterrank.evaluation.comparing import Rival
+from counterrank.evaluation.comparisons import Rival
 from counterrank.evaluation.judging import (
     LEVELS,
     TargetEvidence,

@@ -7,7 +7,7 @@ from tests.metrics.conftest import log_of, made
 
 import counterrank as cr
 from counterrank.evaluation import GuardrailResult
-from counterrank.evaluation.several import decision, overall, status_of
+from counterrank.evaluation.metric_table import decision, overall, status_of
 from counterrank.metrics import parse_guardrail
 from counterrank.statistics import correlation_of, together
 

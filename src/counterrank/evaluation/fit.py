@@ -18,7 +18,7 @@ from counterrank.data.source import Change, MappedSource, MemorySource, Source
 from counterrank.data.validation import refuse_scale
 from counterrank.estimators import Estimator, Fitted, Traits, Workspace, get_estimator
 from counterrank.estimators.behavior import BehaviorTree
-from counterrank.evaluation.jobs import PANEL, PREFERENCE, wanted, weightless
+from counterrank.evaluation.estimator_choice import PANEL, PREFERENCE, wanted, weightless
 from counterrank.evaluation.provenance import Options
 from counterrank.metrics import Measure, constant, measured
 from counterrank.statistics import Key, Quantity, means_of

@@ -10,9 +10,9 @@ from counterrank.common.messages import ESTIMATED, has
 from counterrank.data.fingerprint import Fingerprint
 from counterrank.estimators import Estimate, View
 from counterrank.estimators.weights.diagnostics import Support
-from counterrank.evaluation.comparing import compare, rivals, usable, weighed_like
+from counterrank.evaluation.comparisons import compare, rivals, usable, weighed_like
+from counterrank.evaluation.estimator_choice import PANEL
 from counterrank.evaluation.fit import Fit, MetricFits
-from counterrank.evaluation.jobs import PANEL
 from counterrank.evaluation.judging import (
     TargetEvidence,
     no_better,

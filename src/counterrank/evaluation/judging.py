@@ -29,8 +29,8 @@ from counterrank.estimators.weights.thresholds import (
     SIGNIFICANT,
     THRESHOLDS,
 )
-from counterrank.evaluation.comparing import Rival
-from counterrank.evaluation.jobs import weightless
+from counterrank.evaluation.comparisons import Rival
+from counterrank.evaluation.estimator_choice import weightless
 from counterrank.evaluation.result import LEVELS, MORE_ROWS, Level, Verdict, weakest
 from counterrank.statistics import holm, two_sided
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from counterrank.checks import Audit, Coverage, count_scored, scored_rows
 from counterrank.common.findings import Finding
 from counterrank.data.source import Source
+from counterrank.evaluation.metric_table import SHIP, overall
 from counterrank.evaluation.result import (
     Diagnostics,
     Evaluation,
@@ -22,7 +23,6 @@ from counterrank.evaluation.result import (
     Verdict,
     weakest,
 )
-from counterrank.evaluation.several import SHIP, overall
 
 T = TypeVar("T")
 Row = TypeVar("Row")

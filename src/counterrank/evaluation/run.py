@@ -33,7 +33,8 @@ from counterrank.estimators.behavior import (
     planned_tree,
 )
 from counterrank.estimators.weights.diagnostics import Support, weight_report
-from counterrank.evaluation.comparing import path_of
+from counterrank.evaluation.comparisons import path_of
+from counterrank.evaluation.estimator_choice import named
 from counterrank.evaluation.exploration import (
     plan_for,
     refuse_deterministic,
@@ -41,8 +42,13 @@ from counterrank.evaluation.exploration import (
 )
 from counterrank.evaluation.fit import Fit, fit_metrics, names_of, probe_of
 from counterrank.evaluation.freshness import Later, later_rows
-from counterrank.evaluation.jobs import named
 from counterrank.evaluation.judge import Judgement, judge
+from counterrank.evaluation.metric_table import (
+    MetricTable,
+    decided,
+    guardrail_results,
+    metric_results,
+)
 from counterrank.evaluation.partly_scored import on_scored_rows
 from counterrank.evaluation.provenance import Options, manifest
 from counterrank.evaluation.result import (
@@ -53,15 +59,9 @@ from counterrank.evaluation.result import (
     MetricResult,
     SamplePlan,
 )
-from counterrank.evaluation.several import (
-    MetricTable,
-    decided,
-    guardrail_results,
-    metric_results,
-)
 from counterrank.evaluation.solve import Table, solve
 from counterrank.evaluation.sweep import Sweep, SweepSums
-from counterrank.evaluation.weighing import refuse_weights, write_weights
+from counterrank.evaluation.weights_file import refuse_weights, write_weights
 from counterrank.io import Where, opened
 from counterrank.metrics import (
     Guardrail,

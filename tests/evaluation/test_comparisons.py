@@ -12,7 +12,7 @@ from counterrank.estimators.base import Lift, PositionValue
 from counterrank.estimators.solution import traits_of_weights
 from counterrank.estimators.weights.moments import moments_of
 from counterrank.estimators.weights.thresholds import SIGNIFICANT, THRESHOLDS
-from counterrank.evaluation.comparing import (
+from counterrank.evaluation.comparisons import (
     compare,
     path_of,
     rivals,
