@@ -91,7 +91,7 @@ def test_an_evaluation_says_so_everywhere(names, log, tmp_path):
     assert not [
         row
         for row in content["verdict"]["reasons"]
-        if row["check"] == "mean-weight" and row["help"]
+        if row["code"] == "mean-weight" and row["remedies"]
     ]
     result.to_html(tmp_path / "report.html")
     for text in (str(result), (tmp_path / "report.html").read_text()):

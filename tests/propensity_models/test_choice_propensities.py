@@ -354,9 +354,10 @@ def test_the_command_line_and_a_job_file_estimate_too(written, tmp_path):
 def test_a_check_says_what_to_do_with_scores_alone(written):
     _, path = written
     ran = CliRunner().invoke(main, ["check", str(path), "--json", "-"])
-    rows = {row["check"]: row for row in json.loads(ran.stdout)["audit"]}
-    assert "scores of the logger, but no propensities" in rows["logged-propensities"]["found"]
-    assert "--estimate-propensity plackett-luce" in rows["logged-propensities"]["remedy"]
+    rows = {row["code"]: row for row in json.loads(ran.stdout)["audit"]}
+    assert "scores of the logger, but no propensities" in rows["logged-propensities"]["text"]
+    (remedy,) = rows["logged-propensities"]["remedies"]
+    assert "--estimate-propensity plackett-luce" in remedy
     assert rows["scores"]["status"] == "passed"
 
 
