@@ -119,7 +119,7 @@ def test_nothing_certified_is_exit_one_and_no_policy(counterrank, logs, tmp_path
 @pytest.mark.parametrize(
     ("name", "more", "message"),
     [
-        ("bare.parquet", [], "does not say how"),
+        ("bare.parquet", [], "does not define a policy to draw from"),
         ("none.parquet", [], "none.parquet"),
         ("good.parquet", ["--config", "reward_range=1"], "two numbers"),
         ("good.parquet", ["--segment", "nothing"], "nothing"),

@@ -106,10 +106,10 @@ def test_copies_whose_scores_differ_in_the_last_digits_are_copies():
 
     log = copied(clicks_log(2, 500), 3, shaken)
     subject = Subject(log, n=log.n)
-    tally = DUPLICATES.partial(log, subject)
+    tally = DUPLICATES.count(log, subject)
     lists = {name: words for name, words in tally.lists.items() if "scores" not in name}
     # With every column: only rows with a score at the edge of two roundings are missed.
-    (found,) = DUPLICATES.finish(replace(tally, lists=lists), subject)
+    (found,) = DUPLICATES.judge(replace(tally, lists=lists), subject)
     share = float(re.match(r"[\d.]+", found.text).group())
     assert found.status == "failed" and share == pytest.approx(100 * 2 / 3, abs=10)
 

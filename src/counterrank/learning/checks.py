@@ -73,7 +73,7 @@ def refuse_failed_audit(log: RankingLog) -> None:
     # Without targets, which are not used here and whose heavy weights would fail the audit.
     failed = audit_log(replace(log, targets={})).failed
     if failed:
-        told = "; ".join(f"{row['check']}: {row['found']}" for row in failed)
+        told = "; ".join(f"{finding.code}: {finding.text}" for finding in failed)
         raise LogError(
             f"the audit of this log failed ({told}); a certificate from a wrong log is not "
             f"valid. Repair it, or give {say('--despite-audit', python='despite_audit=True')} to "
