@@ -101,9 +101,10 @@ def test_exports_that_are_none(tmp_path, pages, events, message):
 def test_events_on_strangers_are_said(tmp_path):
     strange = [*EVENTS, event("q1", "click", "d77")]
     log = cr.read_log(write(tmp_path / "ubi", events=strange), format="ubi")
-    assert log.events.to_dict() == {"rows": 5, "joined": 3, "orphans": 1, "duplicates": 1}
+    # The exact copy of a click is left out: two find what was shown, one names an item that was not.
+    assert log.events.to_dict() == {"rows": 5, "joined": 2, "orphans": 1, "duplicates": 1}
     told = {one.code: one.text for one in log.events.findings}
-    assert told["rewards-events-unshown"].startswith("1 of 5 events")
+    assert told["rewards-events-unshown"].startswith("1 of 4 events")
 
 
 def bulk(path, rows):
