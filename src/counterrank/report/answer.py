@@ -376,7 +376,7 @@ def lifts(reading: Reading) -> Figure:
     aid, lines = f"Bars are {reading.level_words} intervals.", list(NO_CHANGE)
     if several:
         aid += " Thin ones hold for all metrics together. Dashed: insufficient evidence."
-    if shares and practical is not None:
+    if shares and known(practical):
         aid += (
             f" Between the dashed lines lifts are below {percent(practical)}, too small to matter."
         )
