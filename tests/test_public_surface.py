@@ -7,10 +7,14 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from types import FunctionType
+from typing import get_type_hints
 
 import counterrank as cr
+from counterrank.common.options import FurtherOptions, LogOptions, Request
+from counterrank.io import ReadOptions
 
 HEAVY = (
     "numba",
@@ -158,6 +162,13 @@ def test_the_names_for_type_checkers_are_those_at_run_time():
     for name, module in imported.items():
         assert getattr(cr, name) is getattr(importlib.import_module(module), name), name
     assert sorted(imported) == dir(cr)
+
+
+def test_a_type_checker_knows_every_option_of_a_request_and_of_a_reader():
+    parameters = set(inspect.signature(cr.evaluate).parameters) - {"log", "more"}
+    further = {field.name for field in fields(Request)} - parameters
+    assert further == {*get_type_hints(FurtherOptions)}
+    assert {field.name for field in fields(ReadOptions)} <= {*get_type_hints(LogOptions)}
 
 
 def public_functions() -> dict[str, FunctionType]:

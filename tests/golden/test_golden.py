@@ -7,13 +7,13 @@ import json
 
 import pytest
 from tests.golden.cases import CASES, numbers_of
-from tests.golden.documents import FOLDER, differences
+from tests.golden.documents import FLAT, FOLDER, TOLERANCE, differences
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_numbers_are_what_they_were(name):
     stored = json.loads((FOLDER / f"{name}.json").read_text())
-    found = differences(stored, numbers_of(name))
+    found = differences(stored, numbers_of(name), FLAT.get(name, TOLERANCE))
     shown = "\n  ".join(
         [*found[:20], *([f"and {len(found) - 20} more"] if len(found) > 20 else [])]
     )

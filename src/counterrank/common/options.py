@@ -25,7 +25,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypedDict
 
 from counterrank.common.errors import ConfigError
 from counterrank.common.texts import suggestion
@@ -348,6 +348,58 @@ class Request(Reading):
         values = {one.name: (getattr(self, one.name), one.default) for one in fields(Reading)}
         values["target_lists"] = self.target_lists, None
         return {name: one for name, (one, default) in values.items() if one is not default}
+
+
+class ReadingOptions(TypedDict, total=False):
+    """Keywords of `Reading`, for type checkers, which do not read the fields of a class."""
+
+    columns: Mapping[str, Any] | str | None
+    context: Names
+    propensity_kind: str | None
+    unit: str | None
+    weight: str | None
+    logger: Any
+    policies: Any
+    items: str | os.PathLike[str] | None
+    where: Any
+    events: Any
+    scores: Any
+    missing_reward: str | None
+    version: int | None
+    behavior: str | None
+    dists: bool
+    decimal: str | None
+    renumber: bool
+    drop_ties: bool
+    encode_actions: bool | None
+    keep: Names
+    require_propensity: bool | None
+    target_lists: Mapping[str, str | os.PathLike[str]] | None
+
+
+class LogOptions(ReadingOptions, total=False):
+    """What `read_log` takes by `**options`."""
+
+    targets: Names
+    segments: Names
+    rewards: Any
+    position_weights: Any
+
+
+class FurtherOptions(ReadingOptions, total=False):
+    """What `evaluate` takes by `**more`."""
+
+    engine: Any
+    format: str | None
+    practical: float | None
+    behavior_candidates: Any
+    behavior_mse: Any
+    estimate_propensity: bool | str | None
+    target_trained_until: Any
+    time: str | None
+    sequential: bool | int | None
+    accept: Any
+    command: str | None
 
 
 def refuse_unknown(given: Iterable[str], known: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -20,7 +20,7 @@ from counterrank.checks import (
 )
 from counterrank.common.blas import single_blas_thread
 from counterrank.common.errors import ConfigError, LogError
-from counterrank.common.options import LEVEL, SEED, Request
+from counterrank.common.options import LEVEL, SEED, FurtherOptions, Request
 from counterrank.common.texts import suggestion
 from counterrank.data.columns import segmentation
 from counterrank.data.log import Probabilities, RankingLog
@@ -94,7 +94,7 @@ def evaluate(  # noqa: PLR0913
     primary: str | None = None,
     guardrails: Sequence[str | Guardrail] | str = (),
     baseline: str | None = None,
-    **more: Any,
+    **more: Unpack[FurtherOptions],
 ) -> Evaluation:
     """Return what each target policy would have earned on this log, and how far to believe it.
 

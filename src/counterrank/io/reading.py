@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from itertools import chain
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from counterrank.common import plugins
 from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.options import LogOptions
 from counterrank.common.texts import suggestion
 from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.data.log import Probabilities, Propensity, RankingLog
@@ -48,7 +49,7 @@ from counterrank.policies import Candidates, Policy, Scored
 Path = str | os.PathLike[str]
 
 
-def read_log(path: Path, *, format: str | None = None, **options: Any) -> RankingLog:
+def read_log(path: Path, *, format: str | None = None, **options: Unpack[LogOptions]) -> RankingLog:
     """Return the log in a file, folder or pattern of Parquet, Arrow, CSV or JSON Lines files.
 
     Parameters
