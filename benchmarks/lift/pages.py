@@ -66,7 +66,7 @@ class Scorer:
 
     def of(self, x: Floats, items: Ints) -> Floats:
         """Return scores (n, C) of items (n, C)."""
-        return Linear(self.coef, self.bias).of(x, items)
+        return Linear(self.coef, self.bias).on_items(x, items)
 
     def plus(self, other: "Scorer", own: float, its: float) -> "Scorer":
         """Return own times this and its times the other, of variance one."""
@@ -149,7 +149,7 @@ class World:
         """Return P(click at k | the user is still there) of pages (n, K)."""
         kind, place = self.pages.behavior, np.arange(1.0, self.pages.K + 1)
         logit = self.pages.rate + visits.mood[:, None] + self.liking.of(visits.x, items)
-        logit += Linear(self.unseen, np.zeros(len(self.unseen))).of(visits.hidden, items)
+        logit += Linear(self.unseen, np.zeros(len(self.unseen))).on_items(visits.hidden, items)
         if kind == "trust":
             return 1 / (1 + np.exp(-logit - self.slope[items] * np.log(place)))
         if kind in ("one click", "carousel"):

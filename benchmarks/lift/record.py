@@ -25,6 +25,11 @@ class Question:
     summary: Summary
     unknown: float
     counted: NDArray[np.bool_]
+    doubted: bool = False
+
+    def decide(self) -> rule.Decision:
+        """Return what `auto` decides."""
+        return rule.decide(self.summary, None, self.unknown, self.counted, doubted=self.doubted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,13 +52,15 @@ def questions() -> Iterator[list[Question]]:
         unknown: float = 0.0,
         counted: NDArray[np.bool_] | None = None,
         follows: rule.Decision | None = None,
+        doubted: bool = False,
     ) -> rule.Decision:
         if follows is None:
             every = np.ones(len(summary.models), dtype=bool)
-            asked.append(Question(summary, unknown, every if counted is None else counted))
-        return rule.decide(summary, allowance, unknown, counted, follows)
+            counts = every if counted is None else counted
+            asked.append(Question(summary, unknown, counts, doubted))
+        return rule.decide(summary, allowance, unknown, counted, follows, doubted)
 
-    with mock.patch("counterrank.estimators.auto.auto.decide", decide):
+    with mock.patch("counterrank.estimators.auto.solving.decide", decide):
         yield asked
 
 

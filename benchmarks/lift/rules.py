@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.lift.cells import Floats, Ints
 from benchmarks.lift.record import Question, Recorded, read
-from counterrank.estimators.auto.rule import AIMED, MODELS, Summary, decide, exact, shrinkage
+from counterrank.estimators.auto.rule import AIMED, MODELS, Summary, exact, shrinkage
 
 #: A rule: the combination of members (J,) that is the estimate.
 Rule = Callable[[Question], Floats]
@@ -28,7 +28,7 @@ RESAMPLED = 100
 
 def present(question: Question) -> Floats:
     """Return the combination that `auto` uses."""
-    return decide(question.summary, None, question.unknown, question.counted).weights
+    return question.decide().weights
 
 
 def steps(aimed: float, whole: float, models: float = 0.0) -> Rule:

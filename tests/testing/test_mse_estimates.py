@@ -13,10 +13,14 @@ from counterrank.estimators.behavior.estimates import FEASIBLE, mse_estimate
 from counterrank.testing import check_mse_estimate, random_log
 from counterrank.testing.estimators import interacting_log
 
+#: SLOPE tolerates a difference of 2 CNF of both estimates, four standard errors each: about 1.13 in
+#: 4,000 rows at the last position, where the bias is 1.11.
+ROWS = {"slope": 16_000}
+
 
 @pytest.mark.parametrize("name", FEASIBLE)
 def test_registered_estimate_keeps_the_contract(name):
-    check_mse_estimate(mse_estimate(name))
+    check_mse_estimate(mse_estimate(name), rows=ROWS.get(name, 4000))
 
 
 def test_the_oracle_keeps_the_contract():

@@ -94,7 +94,9 @@ class Boastful(policies.Softmax):
 
 
 def test_unknown_capabilities_are_caught():
-    with pytest.raises(AssertionError, match="the capabilities subsets; known: dist, joint"):
+    with pytest.raises(
+        AssertionError, match="Boastful has unknown capabilities: subsets; known: dist, joint"
+    ):
         check_policy(Boastful(SCORES), length=2, rng=np.random.default_rng(1))
 
 

@@ -51,8 +51,11 @@ def check_policy(
     >>> import counterrank as cr
     >>> check_policy(cr.PlackettLuce([[1.0, 0.5, 0.0]]), length=2, rng=np.random.default_rng(0))
     """
-    strange = ", ".join(sorted(policy.capabilities - CAPABILITIES))
-    assert not strange, f"unknown capabilities {strange}; known: {', '.join(sorted(CAPABILITIES))}"
+    unknown = ", ".join(sorted(policy.capabilities - CAPABILITIES))
+    assert not unknown, (
+        f"{type(policy).__name__} has unknown capabilities: {unknown}; known: "
+        f"{', '.join(sorted(CAPABILITIES))}"
+    )
     rankings = _rankings(policy, length)
     rows = sorted({int(row) for row in np.linspace(0, policy.n_rows - 1, ROWS).round()})
     for row in rows:
