@@ -10,7 +10,7 @@ from counterrank.data.encoding import ContextMoments
 from counterrank.data.source import MemorySource
 from counterrank.estimators import registry
 from counterrank.estimators.base import View, Workspace
-from counterrank.estimators.doubly_robust import DR, CascadeDR, model_plan
+from counterrank.estimators.doubly_robust import DR, CascadeDR, model_fit
 from counterrank.estimators.masked import IPS, OrderIPS, PseudoInverse, weights_for
 from counterrank.models import RewardModel, rankings_of
 from counterrank.models.columns import Layout, count_slots, logged_values, pair_slots
@@ -99,10 +99,11 @@ def test_closed_form_mean_equals_enumeration(slots, cross, squares, curved, posi
         np.testing.assert_allclose(mean[rows], np.tile(listed, (27, 1)), atol=1e-12)
 
 
-def cascade_plan(log, model):
-    """The plan of `cascade-dr` with any model."""
+def cascade_fit(log, model):
+    """The fit of `cascade-dr` with any model."""
     workspace = Workspace(MemorySource(log, threads=1), "new")
-    return model_plan("cascade-dr", workspace, model, weights_for(workspace, "rips"))
+    weights = weights_for(workspace, "rips")
+    return model_fit("cascade-dr", workspace, CascadeDR().traits, model, weights)
 
 
 def test_cascade_dr_is_unbiased_under_the_cascade_with_any_model():
@@ -110,10 +111,8 @@ def test_cascade_dr_is_unbiased_under_the_cascade_with_any_model():
     layout, coef = random_model(one_fold(tiny.log), slots=pair_slots(3), cross=False, squares=0)
     model = LinearModel(layout, coef, np.zeros(3, dtype=np.int64))
     for given in (tiny, outside):
-        plan = cascade_plan(
-            one_fold(given.log), lambda view: model.cascade(view.batch, view.target)
-        )
-        y, _ = plan.contributions(View(given.log, "new"))
+        fit = cascade_fit(one_fold(given.log), lambda view: model.cascade(view.batch, view.target))
+        y, _ = fit.contributions(View(given.log, "new"))
         off = np.abs(given.chance @ y - given.value()).max()
         assert off < 1e-12 if given is tiny else off > 0.02
     assert CascadeDR().name == "cascade-dr"
@@ -175,8 +174,8 @@ def test_cascade_dr_of_dependent_positions(kind, sees):
     q = np.sin(np.cumsum(turned * 1.7, axis=1))
     q = q if sees == "above" else q[:, ::-1]
     mean = np.broadcast_to(wanted @ q, q.shape)
-    plan = cascade_plan(log, lambda view: (q, mean))
-    y, _ = plan.contributions(View(log, "new"))
+    fit = cascade_fit(log, lambda view: (q, mean))
+    y, _ = fit.contributions(View(log, "new"))
     off = np.abs(chance @ y - wanted @ log.reward).max()
     assert off < 1e-12 if sees == "above" else off > 0.01
 
