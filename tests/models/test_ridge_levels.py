@@ -225,6 +225,23 @@ def test_the_doubt_is_the_spread_of_the_target_under_the_posterior():
     )
 
 
+def test_the_doubt_does_not_count_what_other_levels_explain_as_noise():
+    """Positions of different means say nothing of other items: their intercepts are a level of their own."""
+    log = log_of(2_000)
+    shifted = replace(log, reward=log.reward + np.array([0.0, 10.0, 20.0]))
+    plain, raised = (
+        fit_linear(train(MemorySource(each))).doubt(each, "new") for each in (log, shifted)
+    )
+    assert raised < 2.0 * plain
+
+
+def test_another_noise_keeps_the_prior_of_a_level():
+    posterior = Posterior(LEVELS[0], np.eye(2), np.array([4.0, 8.0]), 2.0, np.ones(K, dtype=bool))
+    other = posterior.with_noise(0.5)
+    assert other.noise == 0.5
+    np.testing.assert_allclose(other.noise / other.penalty, posterior.noise / posterior.penalty)
+
+
 def test_what_the_logger_never_shows_has_the_doubt_of_the_prior():
     """Item 1 was never logged at the last position: its effect there has the variance between cells."""
     log = log_of(300)

@@ -15,7 +15,9 @@ The same prior says what the log does not know of a level's coefficients (`Poste
 without rows it is the variance between cells, in others the error of the fit.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -83,6 +85,10 @@ class Posterior:
     noise: float
     used: Bools
 
+    def with_noise(self, noise: float) -> Posterior:
+        """Return the same prior beside another noise: a penalty is the noise over a variance."""
+        return replace(self, noise=noise, penalty=self.penalty * (noise / self.noise))
+
     def variance(self, layout: Layout, c: Floats) -> float:
         """Return the posterior variance of sum c' beta for c (B, K, A, D)."""
         inside = collected(layout, self.level, (c * self.used[:, None, None])[None])[0]
@@ -121,7 +127,10 @@ def fit_ridge(training: Training) -> Ridge:
             coef = coef + fitted * posterior.used[:, None, None]
             loss = loss + change * posterior.used
             posteriors.append(posterior)
-    return Ridge(coef.reshape(-1, K, A, D), loss, size, tuple(posteriors))
+    # What later levels explain is noise while a level is fitted, and no more when all are.
+    least = float(loss.sum() / max(size.sum(), 1.0))
+    known = tuple(posterior.with_noise(least) for posterior in posteriors)
+    return Ridge(coef.reshape(-1, K, A, D), loss, size, known)
 
 
 def departure(

@@ -13,6 +13,7 @@ from counterrank.estimators.auto.rule import (
     Decision,
     MemberStep,
     Summary,
+    basis_of,
     decide,
     half_of_lift,
     moved,
@@ -377,6 +378,19 @@ def test_the_details_are_those_of_the_members():
     ]
     assert [tuple(m.values()) for m in found["members"]] == rows
     assert found["models"] == [0.9, 1.2]
+
+
+def test_the_weights_that_judge_an_interval_are_those_of_its_largest_part():
+    """Models have the weights of single items; a hundredth of whole rankings has no tail to speak of."""
+    given = of_two_positions()
+    for centre, judged in (
+        ((0.9, 0.0, 0.1), "iips"),
+        ((0.3, 0.1, 0.6), "ips"),
+        ((0.3, 0.5, 0.2), "iips"),
+    ):
+        assert basis_of(given, chosen(centre=centre)) == judged
+    alone = of_two_positions(members=("ips", "order-2", "order-3"))
+    assert basis_of(alone, chosen(centre=(0.3, 0.5, 0.2))) == "order-2"
 
 
 def test_few_units_have_few_degrees_of_freedom_and_a_logger_that_earned_nothing_no_ratio():

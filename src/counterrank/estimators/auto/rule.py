@@ -295,13 +295,15 @@ def allowed(
 
 
 def basis_of(summary: Summary, decision: Decision) -> str:
-    """Return the member with the largest share in the interval's centre, among those with weights."""
-    known = [
-        (abs(float(w)), -j)
-        for j, w in enumerate(decision.centre)
-        if summary.members[j] not in (MODELS, AIMED)
-    ]
-    return summary.members[-max(known)[1]]
+    """Return the member whose weights judge the interval: that with the largest share in its centre.
+
+    Models have the smallest weights, those of single items, which say how far the log reaches.
+    """
+    weights = [j for j, name in enumerate(summary.members) if name not in (MODELS, AIMED)]
+    shares = np.abs(decision.centre)
+    share = shares[weights]
+    share[0] += shares.sum() - share.sum()
+    return summary.members[weights[int(share.argmax())]]
 
 
 def half_of_lift(summary: Summary, decision: Decision, level: float = 0.95) -> float:
