@@ -20,7 +20,7 @@ from counterrank.evaluation.comparisons import (
     weighed_like,
 )
 from counterrank.evaluation.fit import Fit, fit_metrics
-from counterrank.evaluation.provenance import Options
+from counterrank.evaluation.request import Options
 from counterrank.evaluation.run import metrics_of
 from counterrank.evaluation.solve import solve
 from counterrank.evaluation.sweep import Sweep
@@ -239,9 +239,8 @@ def test_controls_count_where_auto_is_held_against_others(context):
         context=x if context else None,
     )  # fmt: skip
     options = Options(targets=("new",), estimators=("auto", "ips"))
-    measures = metrics_of(log, None, None, ()).measures
-    metrics = fit_metrics(MemorySource(log), options, measures, {}, None, named=False)
-    table = solve(metrics, MemorySource(log).reduce(Sweep(metrics)))
+    metrics = fit_metrics(MemorySource(log), options, metrics_of(log, None, None, ()), {})
+    table = solve(metrics, MemorySource(log).reduce(Sweep(metrics)), options)
     fits = {fit.name: fit for fit in metrics[0].fits}
     w = target[:, 0] / 0.5
     controls = np.column_stack([w - 1, (w - 1) * x[:, 0]] if context else [w - 1])

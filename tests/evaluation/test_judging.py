@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from counterrank.common.errors import ConfigError
 from counterrank.common.findings import FAILED, Finding
-from counterrank.estimators import Estimate
+from counterrank.estimators import Estimate, get_estimator
 from counterrank.estimators.base import Lift, PositionValue
 from counterrank.estimators.weights.diagnostics import mean_weight_test
 from counterrank.estimators.weights.moments import moments_of
@@ -214,7 +214,8 @@ def test_the_sentence_blames_the_worst_and_counts_the_rest():
 
 @pytest.mark.parametrize("basis, told", [("pbm", True), ("iips", False), ("dm", False)])
 def test_a_model_of_users_that_nothing_contradicts_is_directional(basis, told):
-    rows = reasons(TargetEvidence(estimate(basis=basis), 1.0, 1000, 1000.0, assumption_free=True))
+    named = estimate(basis=basis, traits=get_estimator(basis).traits)
+    rows = reasons(TargetEvidence(named, 1.0, 1000, 1000.0, assumption_free=True))
     assert [row["status"] for row in rows if row["check"] == "model-alone"] == (
         ["warn"] if told else []
     )

@@ -14,7 +14,7 @@ from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
 from counterrank.common.errors import ConfigError, CounterrankError, LogError, PropensityError
-from counterrank.evaluation.estimator_choice import DEFAULT_ESTIMATORS
+from counterrank.evaluation.request import DEFAULT_ESTIMATORS
 from counterrank.evaluation.sweep import reward_range
 from counterrank.statistics import holm, sums_of
 

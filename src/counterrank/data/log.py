@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank.common.arrays import Floats, Ints, changed
 from counterrank.common.errors import LogError, PropensityError
 from counterrank.common.messages import REWARD_PER_RANKING, row_name
+from counterrank.common.texts import suggestion
 from counterrank.data import validation
 from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.policies import Candidates, ItemFeatures, Policy, Scored
@@ -453,7 +454,8 @@ class RankingLog:
         """Return the target policy called `name`."""
         if name not in self.targets:
             known = ", ".join(self.targets) or "none"
-            raise LogError(f"there is no target policy '{name}' in this log; known: {known}")
+            near = suggestion(name, self.targets)
+            raise LogError(f"there is no target policy '{name}' in this log{near}; known: {known}")
         return self.targets[name]
 
     def distribution(self, name: str) -> Floats | None:

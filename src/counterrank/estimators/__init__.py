@@ -9,6 +9,7 @@ from counterrank.estimators.base import (
     PositionValue,
     View,
     Workspace,
+    decisive,
     sums_of_fits,
 )
 from counterrank.estimators.clip import Clipped, Shrunk, Switch
@@ -59,6 +60,7 @@ __all__ = [
     "LogSums",
     "PositionColumns",
     "Rows",
+    "decisive",
     "logged",
     "summed",
     "sums_of_fits",

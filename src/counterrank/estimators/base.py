@@ -94,9 +94,29 @@ class Lift(Number):
             relative.value, relative.low, relative.high,
         )  # fmt: skip
 
+    @property
+    def decisive(self) -> Interval:
+        """The interval whose side of zero says better or worse, wherever that is said."""
+        return decisive(self, (self.relative_low, self.relative_high))
+
     def __repr__(self) -> str:
         """Return value and interval; the positions alone would fill lines."""
         return f"Lift({self.value:+.6g} ({self.low:+.6g} to {self.high:+.6g}))"
+
+
+def decisive(lift: Number, relative: Interval) -> Interval:
+    """Return the interval of a lift, up to zero where that of the relative lift holds zero.
+
+    The second is an approximation of its own (delta method), and both are shown: what is called better or
+    worse must be so in either.
+
+    >>> decisive(Number(2.0, 1.0, 0.1, 3.9), (-0.01, 0.4)), decisive(Number(2.0, 1.0, 0.1, 3.9), (math.nan, math.nan))
+    ((0.0, 3.9), (0.1, 3.9))
+    """
+    low, high = relative
+    return min(lift.low, 0.0) if low <= 0.0 else lift.low, max(
+        lift.high, 0.0
+    ) if high >= 0.0 else lift.high
 
 
 @dataclass(frozen=True, slots=True, eq=False)

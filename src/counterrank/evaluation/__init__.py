@@ -3,9 +3,9 @@
 from counterrank.evaluation.abtesting import ABTest, ArmLift, abtest
 from counterrank.evaluation.arms import Validation, ValidationSummary, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
-from counterrank.evaluation.estimator_choice import DEFAULT_ESTIMATORS
 from counterrank.evaluation.exploration import detectable, rows_for, sensible
 from counterrank.evaluation.judging import causes_first, meets, remedies, round_up, what_would_help
+from counterrank.evaluation.request import DEFAULT_ESTIMATORS
 from counterrank.evaluation.result import (
     LEVELS,
     MORE_ROWS,

@@ -1,4 +1,4 @@
-"""Estimates beside each other: those that assume less, and those of other targets on the same rows."""
+"""Estimates beside each other: those that assume less, of other targets on the same rows, of groups of rows."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from counterrank.common.findings import FAILED, PASSED
 from counterrank.estimators import Estimate, Traits
 from counterrank.estimators.weights.diagnostics import mean_weight_test, tail_index
 from counterrank.estimators.weights.thresholds import SIGNIFICANT, THRESHOLDS
-from counterrank.evaluation.result import Comparison, OrderPoint
-from counterrank.statistics import ONCE, Looks, holm, two_sided
+from counterrank.evaluation.result import Comparison, Level, OrderPoint, Segment, SegmentLift
+from counterrank.statistics import ONCE, Looks, benjamini_hochberg, contrast, holm, two_sided
 
 if TYPE_CHECKING:
     from counterrank.evaluation.fit import Fit, MetricFits
     from counterrank.evaluation.solve import Table
+    from counterrank.evaluation.sweep import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +102,13 @@ def usable(estimate: Estimate) -> bool:
 def path_of(target: str, estimates: Mapping[Fit, Estimate]) -> tuple[OrderPoint, ...]:
     """Return the estimates from interaction order 1 (IIPS) to K (IPS) that were made, in that order."""
     points = []
-    for fit, one in estimates.items():
-        order = fit.traits.order(len(one.by_position))
+    for fit, estimate in estimates.items():
+        order = fit.traits.order(len(estimate.by_position))
         if fit.target == target and fit.traits.weighs_alone and order is not None:
             points.append(
                 OrderPoint(
-                    one.value, one.stderr, one.low, one.high, order=order, ess=one.ess,
-                    estimator=one.estimator,
+                    estimate.value, estimate.stderr, estimate.low, estimate.high, order=order,
+                    ess=estimate.ess, estimator=estimate.estimator,
                 )
             )  # fmt: skip
     return tuple(sorted(points, key=lambda point: (point.order, point.estimator)))
@@ -130,3 +134,70 @@ def compare(
         )
         for (better, than), gap, number, p in zip(pairs, gaps, numbers, p_values, strict=True)
     )  # fmt: skip
+
+
+def segment_table(groups: Mapping[str, Mapping[Group, Estimate]]) -> tuple[Segment, ...]:
+    """Return a row for each target, column and group, largest lift first within a column.
+
+    p-values are those of one group by itself; over all groups of a target, q-values are adjusted by
+    Benjamini-Hochberg, and intervals of the lift (`adjusted_low`, `adjusted_high`) by Bonferroni.
+    """
+    rows = [row for estimates in groups.values() for row in _adjusted(estimates)]
+
+    def order(row: Segment) -> tuple[str, str, float, str]:
+        lift = -np.nan_to_num(row.lift.value, nan=-np.inf)
+        return row.target, row.column, float(lift), row.label
+
+    return tuple(sorted(rows, key=order))
+
+
+def _adjusted(groups: Mapping[Group, Estimate]) -> list[Segment]:
+    raw = [_p_value(estimate) for estimate in groups.values()]
+    rows = []
+    for ((column, label), estimate), p, q in zip(
+        groups.items(), raw, benjamini_hochberg(raw), strict=True
+    ):
+        wide, _ = estimate.lift_at(estimate.level, len(groups))
+        lift = SegmentLift(
+            value=estimate.lift.value,
+            stderr=estimate.lift.stderr,
+            low=estimate.lift.low,
+            high=estimate.lift.high,
+            relative=estimate.lift.relative,
+            adjusted_low=wide.low,
+            adjusted_high=wide.high,
+            p_value=float(p),
+            q_value=float(q),
+        )
+        rows.append(
+            Segment(
+                estimate.value, estimate.stderr, estimate.low, estimate.high, column=column,
+                label=label, target=estimate.target, estimator=estimate.estimator, n=estimate.n,
+                ess=estimate.ess, lift=lift, evidence=evidence_of(estimate), flags=estimate.flags,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _p_value(estimate: Estimate) -> float:
+    """Return the p-value of no lift; 1 where nothing is known."""
+    if estimate.pair is None:
+        return 1.0
+    lift, _ = contrast(*estimate.pair)
+    return lift.p_value(estimate.level, estimate.looks)
+
+
+def enough_rows(estimate: Estimate) -> Level:
+    """Return the evidence level that the rows and effective rows of a group allow."""
+    if estimate.not_estimable:
+        return "insufficient"
+    statuses = {THRESHOLDS["units"].status(estimate.n), THRESHOLDS["ess"].status(estimate.ess)}
+    if FAILED in statuses:
+        return "insufficient"
+    return "reliable" if statuses == {PASSED} else "directional"
+
+
+def evidence_of(estimate: Estimate) -> Level:
+    """Return the evidence level of a group from its rows, effective rows and flags."""
+    level = enough_rows(estimate)
+    return "directional" if level == "reliable" and estimate.flags else level

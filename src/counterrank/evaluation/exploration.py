@@ -15,8 +15,7 @@ from counterrank.data.log import LOGGING, Propensity, RankingLog
 from counterrank.estimators import Estimator, get_estimator
 from counterrank.estimators.weights.diagnostics import ItemShare, Support
 from counterrank.estimators.weights.ratios import conditionals
-from counterrank.evaluation.estimator_choice import ALL
-from counterrank.evaluation.provenance import Options
+from counterrank.evaluation.request import ALL, Options
 from counterrank.evaluation.result import Detectable, RowsNeeded, SamplePlan
 from counterrank.policies import Policy
 from counterrank.statistics import bias_aware_half

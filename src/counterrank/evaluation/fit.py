@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,10 +17,8 @@ from counterrank.data.log import RankingLog
 from counterrank.data.source import Change, MappedSource, MemorySource, Source
 from counterrank.data.validation import refuse_scale
 from counterrank.estimators import Estimator, Fitted, Traits, Workspace, get_estimator
-from counterrank.estimators.behavior import BehaviorTree
-from counterrank.evaluation.estimator_choice import PANEL, PREFERENCE, wanted, weightless
-from counterrank.evaluation.provenance import Options
-from counterrank.metrics import Measure, constant, measured
+from counterrank.evaluation.request import PANEL, PREFERENCE, Options, wanted
+from counterrank.metrics import Measure, Metrics, constant, measured
 from counterrank.statistics import Key, Quantity, means_of
 
 #: Rows looked at where all of them are not needed: cuts of segments, support, exploration,
@@ -101,11 +99,8 @@ class MetricFits:
 def fit_metrics(
     source: Source,
     options: Options,
-    measures: Sequence[Measure],
-    custom: Mapping[str, Estimator],
-    tree: BehaviorTree | None,
-    *,
-    named: bool,
+    metrics: Metrics,
+    estimators: Mapping[str, Estimator],
 ) -> list[MetricFits]:
     """Return the fits of every measure, the primary first.
 
@@ -115,16 +110,13 @@ def fit_metrics(
         The log.
     options
         What was asked for.
-    measures
+    metrics
         What is estimated.
-    custom
+    estimators
         Estimators that are no names.
-    tree
-        How behaviour trees are grown.
-    named
-        Whether the measures have names, or there is only the log's reward.
     """
-    if named and (source.n or PROBE_ROWS + 1) <= PROBE_ROWS:
+    measures = metrics.measures
+    if metrics.named and (source.n or PROBE_ROWS + 1) <= PROBE_ROWS:
         # A short log shows before anything is fitted that a metric does not vary, a long one in the pass.
         rows = source.sample(PROBE_ROWS, np.random.default_rng(options.seed))
         for measure in measures:
@@ -137,7 +129,9 @@ def fit_metrics(
         try:
             primary = every[0] if every else None
             every.append(
-                _fit_metric(metric, measure, source, options, custom, tree, primary, named=named)
+                _fit_metric(
+                    metric, measure, source, options, estimators, primary, named=metrics.named
+                )
             )
         except CounterrankError as problem:
             raise problem if not index else problem.about(f"metric '{text}'") from None
@@ -160,8 +154,8 @@ def probe_of(source: Source, seed: int) -> RankingLog:
 
 
 def _fit_metric(
-    metric: str, measure: Measure, source: Source, options: Options, custom: Mapping[str, Estimator],
-    tree: BehaviorTree | None, primary: MetricFits | None, *, named: bool,
+    metric: str, measure: Measure, source: Source, options: Options,
+    estimators: Mapping[str, Estimator], primary: MetricFits | None, *, named: bool,
 ) -> MetricFits:  # fmt: skip
     """Return the fits of one measure; `primary` are those of the first."""
     change = partial(measured, measure=measure) if named else _unchanged
@@ -176,7 +170,7 @@ def _fit_metric(
         source = _SquarableSource(source, _squarable)
     shared: dict[Hashable, Any] = {} if primary is None else primary.shared
     fits, skipped = fit_targets(
-        source, options, custom, tree, metric=metric, required=primary is None, shared=shared
+        source, options, estimators, metric=metric, required=primary is None, shared=shared
     )
     first = source.first
     probe = probe_of(source, options.seed) if probe is None else probe
@@ -184,7 +178,7 @@ def _fit_metric(
         source, probe, options.targets,
         segments=options.segments or None, time=options.time,
         checks=_checks(measure, options, primary=primary is None),
-        weighed=not weightless(fit.name for fit in fits),
+        weighed=not all(fit.traits.user_model for fit in fits),
         like=None if primary is None else primary.auditor,
     )  # fmt: skip
     return MetricFits(
@@ -204,8 +198,7 @@ def _checks(measure: Measure, options: Options, *, primary: bool) -> tuple[Any, 
 def fit_targets(
     source: Source,
     options: Options,
-    custom: Mapping[str, Estimator],
-    tree: BehaviorTree | None = None,
+    estimators: Mapping[str, Estimator],
     *,
     metric: str = "reward",
     required: bool = True,
@@ -219,10 +212,8 @@ def fit_targets(
         The log with the rewards of a metric.
     options
         What was asked for.
-    custom
+    estimators
         Estimators that are no names.
-    tree
-        How behaviour trees are grown.
     metric
         The name of the metric.
     required
@@ -232,7 +223,7 @@ def fit_targets(
     """
     asked, first = wanted(options, required=required), source.first
     for name, must in asked.items():
-        if must and name not in custom:
+        if must and name not in estimators:
             # A name that nobody knows is an error by itself, whatever the target.
             get_estimator(name)
     fits: list[Fit] = []
@@ -246,16 +237,16 @@ def fit_targets(
             metric=metric,
             looks=options.looks,
             by_unit=first.summed_by_unit,
-            tree=tree,
+            tree=options.tree,
             shared={} if shared is None else shared,
         )
         fitted: dict[str, Fit] = {}
         for name in dict.fromkeys([*asked, *PANEL]):
             diagnostic_only = name not in asked
-            if diagnostic_only and weightless(fitted):
+            if diagnostic_only and all(fit.traits.user_model for fit in fitted.values()):
                 break
             try:
-                estimator = custom[name] if name in custom else get_estimator(name)
+                estimator = estimators[name] if name in estimators else get_estimator(name)
                 estimator.refuse_weight(first)
                 made = estimator.fit(workspace)
                 fitted[name] = Fit(metric, target, estimator.name, made, diagnostic_only)

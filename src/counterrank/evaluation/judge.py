@@ -10,8 +10,13 @@ from counterrank.common.messages import ESTIMATED, has
 from counterrank.data.fingerprint import Fingerprint
 from counterrank.estimators import Estimate, View
 from counterrank.estimators.weights.diagnostics import Support
-from counterrank.evaluation.comparisons import compare, rivals, usable, weighed_like
-from counterrank.evaluation.estimator_choice import PANEL
+from counterrank.evaluation.comparisons import (
+    compare,
+    rivals,
+    segment_table,
+    usable,
+    weighed_like,
+)
 from counterrank.evaluation.fit import Fit, MetricFits
 from counterrank.evaluation.judging import (
     TargetEvidence,
@@ -20,9 +25,8 @@ from counterrank.evaluation.judging import (
     reasons,
     verdict,
 )
-from counterrank.evaluation.provenance import Options
+from counterrank.evaluation.request import PANEL, Options
 from counterrank.evaluation.result import Comparison, Segment, Sensitivity, Verdict
-from counterrank.evaluation.segments import segment_table
 from counterrank.evaluation.sensitivity import curve
 from counterrank.evaluation.solve import Table, lightest
 from counterrank.evaluation.sweep import Group

@@ -30,7 +30,6 @@ from counterrank.estimators.weights.thresholds import (
     THRESHOLDS,
 )
 from counterrank.evaluation.comparisons import Rival
-from counterrank.evaluation.estimator_choice import weightless
 from counterrank.evaluation.result import LEVELS, MORE_ROWS, Level, Verdict, weakest
 from counterrank.statistics import holm, two_sided
 
@@ -124,7 +123,7 @@ def estimable(e: TargetEvidence) -> Found:
 
 def model_alone(e: TargetEvidence) -> Found:
     """An estimate by a model of users alone, which no weight can contradict, is directional at best."""
-    if weightless([e.estimate.basis]):
+    if e.estimate.traits is not None and e.estimate.traits.user_model:
         reason = f"'{e.estimate.basis}' rests on a model of users that this log cannot check"
         return _found(
             WARNED,

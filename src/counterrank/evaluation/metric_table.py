@@ -10,10 +10,11 @@ from counterrank.common.arrays import Floats
 from counterrank.common.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
 from counterrank.common.messages import Message
 from counterrank.common.texts import in_percent
-from counterrank.estimators import Estimate, Solution
+from counterrank.estimators import Estimate, Solution, decisive
+from counterrank.evaluation.comparisons import enough_rows
 from counterrank.evaluation.judge import Judgement
 from counterrank.evaluation.judging import verdict
-from counterrank.evaluation.provenance import Options
+from counterrank.evaluation.request import Options
 from counterrank.evaluation.result import (
     LEVELS,
     MORE_ROWS,
@@ -23,7 +24,6 @@ from counterrank.evaluation.result import (
     Verdict,
     weakest,
 )
-from counterrank.evaluation.segments import enough_rows
 from counterrank.evaluation.solve import Table
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics
 from counterrank.statistics import Quantity, together
@@ -245,12 +245,13 @@ def decided(
     level = 1.0 - (1.0 - metric_table.options.level) / max(len(candidates), 1)
     standings = {}
     for target in candidates:
-        one = primary.estimate(target)
-        wide, _ = one.lift_at(level)
-        low, high = wide.low, one.lift.high
+        estimate = primary.estimate(target)
+        lift, relative = estimate.lift_at(level)
+        joint, shown = decisive(lift, (relative.low, relative.high)), estimate.lift.decisive
+        low, high = joint[0], shown[1]
         if primary.lower_is_better:
-            low, high = -wide.high, -one.lift.low
-        evidence = LEVELS[0] if one.not_estimable else primary.verdict.of(target)
+            low, high = -joint[1], -shown[0]
+        evidence = LEVELS[0] if estimate.not_estimable else primary.verdict.of(target)
         standings[target] = low, high, evidence
     return decision(primary.name, standings, guardrails)
 

@@ -15,6 +15,7 @@ from counterrank.checks import Audit, Coverage, count_scored, scored_rows
 from counterrank.common.findings import Finding
 from counterrank.data.source import Source
 from counterrank.evaluation.metric_table import SHIP, overall
+from counterrank.evaluation.request import Options
 from counterrank.evaluation.result import (
     Diagnostics,
     Evaluation,
@@ -26,28 +27,27 @@ from counterrank.evaluation.result import (
 
 T = TypeVar("T")
 Row = TypeVar("Row")
-#: Evaluates targets on a source, given how many rows each of them scores.
-Work = Callable[[Source, tuple[str, ...], Sequence[Coverage]], Evaluation]
+#: Evaluates the targets of the options on a source, given how many rows each of them scores.
+Work = Callable[[Source, Options, Sequence[Coverage]], Evaluation]
 
 
-def on_scored_rows(
-    source: Source, names: tuple[str, ...], baseline: str | None, work: Work, *, together: bool
-) -> Evaluation:
+def on_scored_rows(source: Source, options: Options, work: Work) -> Evaluation:
     """Return the evaluation of targets, each on the rows that it and the baseline score in full.
 
-    With `together` all are evaluated on the rows that all of them score.
+    Weights are written by row: one file has the rows that all targets score.
     """
+    names, baseline = options.targets, options.baseline
     candidates = [name for name in names if name != baseline]
-    together = together or len(candidates) == 1
-    counts = {one.target: one for one in count_scored(source, names, every=False)}
+    together = options.weights_out is not None or len(candidates) == 1
+    counts = {each.target: each for each in count_scored(source, names, every=False)}
     if together or not counts:
         rows, coverages = scored_rows(source, names)
-        result = work(rows, names, coverages)
-        if together or all(one.kept == one.rows for one in coverages):
+        result = work(rows, options, coverages)
+        if together or all(each.kept == each.rows for each in coverages):
             return result
         # The first rows of a long log lacked nothing.
-        counts = {one.target: one for one in count_scored(source, names, every=True)}
-    partly = [name for name, one in counts.items() if name in candidates and one.kept < one.rows]
+        counts = {each.target: each for each in count_scored(source, names, every=True)}
+    partly = [n for n, count in counts.items() if n in candidates and count.kept < count.rows]
     others = [name for name in candidates if name not in partly]
     lost = [name for name in partly if counts[name].refused]
     groups = [others, *([name] for name in partly if name not in lost)]
@@ -55,7 +55,7 @@ def on_scored_rows(
     for group in filter(None, groups):
         members = tuple(name for name in names if name in group or name == baseline)
         rows, coverages = scored_rows(source, members)
-        results.append(work(rows, members, coverages))
+        results.append(work(rows, replace(options, targets=members), coverages))
     if not results:
         raise counts[lost[0]].refusal()
     told = [finding for name in lost for finding in counts[name].findings()]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from numpy.typing import ArrayLike
@@ -15,11 +14,10 @@ from counterrank.checks import (
     REWARD_FINDINGS,
     Audit,
     Coverage,
-    answers_of,
     concluded,
 )
 from counterrank.common.blas import single_blas_thread
-from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.errors import ConfigError
 from counterrank.common.options import LEVEL, SEED, FurtherOptions, Request
 from counterrank.common.texts import suggestion
 from counterrank.data.columns import segmentation
@@ -28,20 +26,17 @@ from counterrank.data.source import SampledOnce, Source
 from counterrank.data.validation import no_weight
 from counterrank.estimators import Estimator, logged
 from counterrank.estimators.behavior import (
-    BehaviorTree,
     ForestDescription,
-    planned_tree,
 )
 from counterrank.estimators.weights.diagnostics import Support, weight_report
 from counterrank.evaluation.comparisons import path_of
-from counterrank.evaluation.estimator_choice import named
 from counterrank.evaluation.exploration import (
     plan_for,
     refuse_deterministic,
     support,
 )
 from counterrank.evaluation.fit import Fit, fit_metrics, names_of, probe_of
-from counterrank.evaluation.freshness import Later, later_rows
+from counterrank.evaluation.freshness import later_rows
 from counterrank.evaluation.judge import Judgement, judge
 from counterrank.evaluation.metric_table import (
     MetricTable,
@@ -50,7 +45,8 @@ from counterrank.evaluation.metric_table import (
     metric_results,
 )
 from counterrank.evaluation.partly_scored import on_scored_rows
-from counterrank.evaluation.provenance import Options, manifest
+from counterrank.evaluation.provenance import manifest
+from counterrank.evaluation.request import Options, ready_made
 from counterrank.evaluation.result import (
     LOGGER,
     Diagnostics,
@@ -62,7 +58,7 @@ from counterrank.evaluation.result import (
 from counterrank.evaluation.solve import Table, solve
 from counterrank.evaluation.sweep import Sweep, SweepSums
 from counterrank.evaluation.weights_file import refuse_weights, write_weights
-from counterrank.io import Where, opened
+from counterrank.io import opened
 from counterrank.metrics import (
     Guardrail,
     Metrics,
@@ -71,9 +67,6 @@ from counterrank.metrics import (
 
 if TYPE_CHECKING:
     from counterrank.io import LogLike
-
-#: Rows at which sequential intervals are shortest when no number is given.
-SEQUENTIAL_ROWS = 10_000
 
 
 @single_blas_thread
@@ -172,76 +165,39 @@ def evaluate(  # noqa: PLR0913
     1.0
     """
     # Every argument but the log is a field of the request.
-    given = {name: one for name, one in locals().items() if name not in ("log", "more")}
-    request = Request.of(**given, **more)
-    reading, time, where = request.reading(), request.time, request.where
-    behavior, mse = request.behavior_candidates, request.behavior_mse
+    keywords = {name: value for name, value in locals().items() if name not in ("log", "more")}
+    request = Request.of(**keywords, **more)
+    reading, base = request.reading(), None if baseline == LOGGER else baseline
     if (events := request.events) is not None:
-        reading["events"] = events = events.seen_at(time)
+        reading["events"] = events = events.seen_at(request.time)
         rewards = events.beside(rewards)
     metrics = metrics_of(log, rewards, primary, guardrails)
-    segments = (segments,) if isinstance(segments, str) else tuple(segments)
-    segments = tuple(dict.fromkeys([*segments, *metrics.columns]))
-    tree = None if behavior is None and mse is None else planned_tree(behavior, mse)
-    learned, sequential = request.estimate_propensity, request.sequential
-    method = "auto" if learned is True else learned or None
-    until = request.target_trained_until
-    later = None if until is None else Later.of(until, time)
-    of_method = [name for name in (method or "").partition(":")[2].split(",") if name]
-    carried = [*segments, *of_method, *([time] if time else [])]
-    if method is not None:
+    if metrics.named and not is_read(log):
+        reading["rewards"] = metrics.operands
+    options = Options.of_request(request, metrics, {} if events is None else events.said)
+    if options.estimate_propensity is not None:
         reading.setdefault("require_propensity", False)
-    wanted, custom = named(estimators)
-    base = None if baseline == LOGGER else baseline
-    beside = {"rewards": metrics.operands} if metrics.named and not is_read(log) else {}
-    with _calling_baseline(base), opened(
+    with opened(
         log, with_baseline(targets, base), position_weights=position_weights,
-        segments=tuple(dict.fromkeys(carried)), **beside, **reading,
+        segments=options.carried, baseline=base, **reading,
     ) as (source, names):  # fmt: skip
         check_baseline(base, names)
-        known = {
-            "targets": names,
-            "estimators": wanted,
-            "segments": segments,
-            "estimate_propensity": method,
-            "sequential": SEQUENTIAL_ROWS if sequential is True else sequential or None,
-            "target_trained_until": None if later is None else later.until,
-            "baseline": base,
-            "rewards": {one.name: one.text for one in metrics.all_metrics} if metrics.named else {},
-            "primary": metrics.primary if metrics.named else None,
-            "guardrails": tuple(one.text for one in metrics.guardrails),
-            "where": None if where is None else str(Where.of(where)),
-            "accept": answers_of(request.accept),
-            "events": {} if events is None else events.said,
-        }
-        options = Options(**{**vars(request), **known})
-        if method is not None:
+        if options.estimate_propensity is not None:
             no_weight(source.first, "models of propensities")
-
-        def work(
-            rows: Source, members: tuple[str, ...], coverages: Sequence[Coverage]
-        ) -> Evaluation:
-            rows = rows if later is None else later_rows(rows, later)
-            chosen = replace(options, targets=members)
-            return _evaluated(
-                rows, chosen, custom, metrics, tree, weights_out, request.command, coverages
-            )
-
-        # Weights are written by row: one file has the rows of all targets.
-        return on_scored_rows(source, names, base, work, together=weights_out is not None)
+        work = partial(_evaluated, metrics=metrics, estimators=ready_made(estimators))
+        return on_scored_rows(source, replace(options, targets=names), work)
 
 
 def _evaluated(
     source: Source,
     options: Options,
-    custom: Mapping[str, Estimator],
-    metrics: Metrics,
-    tree: BehaviorTree | None,
-    weights_out: str | os.PathLike[str] | None,
-    command: str | None,
     coverages: Sequence[Coverage],
+    metrics: Metrics,
+    estimators: Mapping[str, Estimator],
 ) -> Evaluation:
     """Return the evaluation of every metric: estimators are fitted, the log is read once, and the sums are solved."""
+    if options.later is not None:
+        source = later_rows(source, options.later)
     replicas: Sequence[Source] = ()
     if options.estimate_propensity is not None:
         from counterrank.propensity_models import estimated_source
@@ -253,29 +209,26 @@ def _evaluated(
         source = SampledOnce(source)
     # Before anything is fitted: without any exploration there are no weights, and no pass would
     # help.
-    refuse_deterministic(source.first, lambda: probe_of(source, options.seed), options, custom)
-    fits = fit_metrics(source, options, metrics.measures, custom, tree, named=metrics.named)
+    refuse_deterministic(source.first, lambda: probe_of(source, options.seed), options, estimators)
+    fits = fit_metrics(source, options, metrics, estimators)
     first = fits[0]
-    if weights_out is not None:
-        refuse_weights(first.fits, weights_out)
-    cuts = [segmentation(first.probe, name) for name in options.segments]
-    by_unit, paired = first.first.summed_by_unit, options.baseline is not None
-    swept = source.reduce(Sweep(fits, cuts, by_unit, paired), label="estimating")
-    again = Sweep(fits, (), by_unit, paired, checked=False)
+    if options.weights_out is not None:
+        refuse_weights(first.fits, options.weights_out)
+    sweep = Sweep(
+        fits,
+        [segmentation(first.probe, name) for name in options.segments],
+        first.first.summed_by_unit,
+        options.baseline is not None,
+    )
+    swept = source.reduce(sweep, label="estimating")
     for each in fits:
         each.refuse_constant(swept.whole.sums.mean(logged(each.metric)))
-    table = solve(
-        fits,
-        swept,
-        baseline=options.baseline,
-        level=options.level,
-        looks=options.looks,
-        # The same fits on resampled units whose propensities were estimated anew.
-        replicas=[replica.reduce(again, label="bootstrap") for replica in replicas],
-    )
-    result = _result(table, swept, metrics, options, command, coverages)
-    if weights_out is not None:
-        write_weights(first.source, first.fits, weights_out)
+    # The same fits on resampled units whose propensities were estimated anew.
+    unchecked = replace(sweep, cuts=(), checked=False)
+    resampled = [replica.reduce(unchecked, label="bootstrap") for replica in replicas]
+    result = _result(solve(fits, swept, options, resampled), swept, metrics, options, coverages)
+    if options.weights_out is not None:
+        write_weights(first.source, first.fits, options.weights_out)
     return result
 
 
@@ -284,7 +237,6 @@ def _result(
     swept: SweepSums,
     metrics: Metrics,
     options: Options,
-    command: str | None,
     coverages: Sequence[Coverage],
 ) -> Evaluation:
     """Return the evaluation: that of the primary, with every metric, guardrails and the decision."""
@@ -324,10 +276,7 @@ def _result(
         audit=Audit() if options.audit is False else Audit(findings),
         skipped=first.skipped,
         provenance=manifest(
-            options,
-            fingerprint=summary.fingerprint,
-            estimators=names_of(first.fits),
-            command=command,
+            options, fingerprint=summary.fingerprint, estimators=names_of(first.fits)
         ),
         metrics=results,
         guardrails=rails,
@@ -430,19 +379,6 @@ def with_baseline(targets: Any, baseline: str | None) -> Any:
         return targets if baseline in targets else {**targets, baseline: baseline}
     names = (targets,) if isinstance(targets, str) else tuple(targets)
     return names if baseline in names else (*names, baseline)
-
-
-@contextmanager
-def _calling_baseline(name: str | None) -> Iterator[None]:
-    """Call a policy that the log lacks the baseline, where it is that; the reader knows targets alone."""
-    try:
-        yield
-    except LogError as problem:
-        asked = rf"the target policy {re.escape(str(name))}(?=[ ,])"
-        said = re.sub(asked, lambda _: f"the baseline {name}", problem.said)
-        if said == problem.said:
-            raise
-        raise LogError(said, remedy=problem.remedy) from None
 
 
 def check_baseline(baseline: str | None, names: Sequence[str]) -> None:

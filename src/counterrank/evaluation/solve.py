@@ -23,6 +23,7 @@ from counterrank.estimators.weights.diagnostics import effective_rows, mean_weig
 from counterrank.estimators.weights.moments import Moments
 from counterrank.evaluation.fit import Fit, MetricFits
 from counterrank.evaluation.judging import scale_of
+from counterrank.evaluation.request import Options
 from counterrank.evaluation.sweep import Group, SweepSums
 from counterrank.metrics import IMPRESSIONS, Measure, Metric
 from counterrank.statistics import ONCE, ColumnSums, Key, Looks, Quantity, contrast
@@ -159,10 +160,7 @@ def _beside(solution: Solution, base: Solution | None, name: str, baseline: str)
 def solve(
     metrics: Sequence[MetricFits],
     swept: SweepSums,
-    *,
-    baseline: str | None = None,
-    level: float = 0.95,
-    looks: Looks = ONCE,
+    options: Options,
     replicas: Sequence[SweepSums] = (),
 ) -> Table:
     """Return the solutions of every fit over all rows, and of the recommended ones over groups of rows.
@@ -173,7 +171,7 @@ def solve(
         The fits of each metric, the primary first.
     swept
         The sums over all rows and over groups of them.
-    baseline, level, looks
+    options
         What lifts are over, and how intervals are made.
     replicas
         The sums over bootstrap replicas, whose propensities were estimated anew.
@@ -190,11 +188,12 @@ def solve(
             fits, whole, checked.rewards.of_value(fits.first.position_weights)
         )
     metrics = tuple(metrics)
+    lifts = options.baseline, options.level, options.looks
     groups = {
-        label: Table(metrics, part.sums, _solutions(metrics, part, whole), baseline, level, looks)
-        for label, part in sorted(swept.groups.items())
+        label: Table(metrics, rows.sums, _solutions(metrics, rows, whole), *lifts)
+        for label, rows in sorted(swept.groups.items())
     }
-    return Table(metrics, swept.whole.sums, whole, baseline, level, looks, groups)
+    return Table(metrics, swept.whole.sums, whole, *lifts, groups)
 
 
 def _solutions(

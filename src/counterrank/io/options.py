@@ -261,6 +261,8 @@ class ReadOptions:
     rewards: Mapping[str, str] = field(default_factory=dict)
     events: Events | None = None
     scores: tuple[Scores, ...] = ()
+    #: The target that lifts are over: messages call it that.
+    baseline: str | None = None
 
     @classmethod
     def of(cls, **given: Any) -> Self:

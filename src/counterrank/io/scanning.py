@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import methodcaller
 from typing import Any
 
@@ -290,13 +290,15 @@ def open_source(
     engine: Any = None,
     where: Where | str | None = None,
     needs_targets: bool = True,
+    baseline: str | None = None,
     **reading: Any,
 ) -> Opened:
     """Return the source and the names of its targets.
 
     `engine` is "local", "dask" or "spark", or a Dask client or Spark session to use; `where` keeps
-    the rows that fit a condition; `needs_targets` False opens a log that has none; further options
-    go to the reader. Without `targets`, what is read into memory has those that it seems to have.
+    the rows that fit a condition; `needs_targets` False opens a log that has none; `baseline` is the
+    target that messages call so; further options go to the reader. Without `targets`, what is read
+    into memory has those that it seems to have.
     """
     where = None if where is None else Where.of(where)
     kind = _kind_of(log)
@@ -331,6 +333,7 @@ def open_source(
             where=None if arrays else where,
             **reading,
         ).carrying(segments)
+        options = replace(options, baseline=baseline)
         if kind != "path":
             refuse_version(options.version)
         source = _read(log, kind, options, format, engine, names, arrays, where)

@@ -371,7 +371,8 @@ class _Resolver:
         more = f". {_map_names({name: 'NAME'})}"
         if self.options.policies:
             more += f". Policies that rank by scores are {listed(self.options.policies)}"
-        return self.absent(shown, f" for the target policy {name}", numbered=True, more=more)
+        role = "baseline" if name == self.options.baseline else "target policy"
+        return self.absent(shown, f" for the {role} {name}", numbered=True, more=more)
 
     def no_role(self, role: str) -> LogError:
         """One message names all that is missing, and maps it to columns whose names are usual."""

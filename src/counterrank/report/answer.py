@@ -7,6 +7,7 @@ from itertools import groupby
 
 from counterrank.common.findings import WRONG
 from counterrank.common.texts import plural
+from counterrank.estimators import Lift
 from counterrank.evaluation import (
     Comparison,
     GuardrailResult,
@@ -130,9 +131,10 @@ def limit_of(rail: GuardrailResult) -> str:
     return f"{sign} {shown}"
 
 
-def outcome(lift: Number, *, lower_is_better: bool = False) -> str:
-    """Return "better", "worse" or "unclear": where the whole interval of the lift lies."""
-    low, high = (-lift.high, -lift.low) if lower_is_better else (lift.low, lift.high)
+def outcome(lift: Lift, *, lower_is_better: bool = False) -> str:
+    """Return "better", "worse" or "unclear": where both intervals of the lift lie."""
+    low, high = lift.decisive
+    low, high = (-high, -low) if lower_is_better else (low, high)
     return "better" if low > 0 else "worse" if high < 0 else "unclear"
 
 

@@ -1,0 +1,67 @@
+"""What is called better or worse is so in both intervals that are shown: of the lift and of the relative lift."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+from tests.evaluation.logs import gentle_log
+
+import counterrank as cr
+from counterrank.estimators.base import Lift
+from counterrank.evaluation.metric_table import decided
+from counterrank.report.answer import outcome
+from counterrank.statistics import Number
+
+
+def lift(low, high, relative_low, relative_high):
+    middle = (low + high) / 2
+    return Lift(
+        middle, 1.0, low, high, (), middle, relative_low=relative_low, relative_high=relative_high
+    )
+
+
+@pytest.mark.parametrize(
+    ("ends", "word"),
+    [
+        ((0.1, 2.0, 0.01, 0.2), "better"),
+        ((0.1, 2.0, -0.01, 0.2), "unclear"),
+        ((-0.1, 2.0, 0.01, 0.2), "unclear"),
+        ((-2.0, -0.1, -0.2, 0.01), "unclear"),
+        ((-2.0, -0.1, -0.2, -0.01), "worse"),
+        ((0.1, 2.0, math.nan, math.nan), "better"),
+    ],
+)
+def test_both_intervals_decide(ends, word):
+    assert outcome(lift(*ends)) == word
+    low, high, *relative = ends
+    turned = lift(-high, -low, *(-end for end in relative[::-1]))
+    assert outcome(turned, lower_is_better=True) == word
+
+
+def test_mark_and_decision_agree_where_the_relative_interval_alone_excludes_zero():
+    # Found among 400 seeds: the interval of the lift holds zero, that of the relative lift does not.
+    result = cr.evaluate(
+        gentle_log(200, seed=327, shift=0.8), ["new"], estimators=["ips"], audit=False
+    )
+    found = result.estimate().lift
+    assert found.low < 0.0 < found.relative_low
+    assert outcome(found) == "unclear"
+    assert {row.code for row in result.decision.reasons} <= {"primary-open", "primary-evidence"}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("relative_low", "action"), [(0.01, "ship"), (-0.01, "test")])
+def test_the_decision_waits_where_the_relative_lift_may_be_zero(relative_low, action, turned):
+    low, high, relative_high, sign = 0.1, 2.0, 0.2, 1.0
+    if turned:
+        low, high, relative_low, relative_high = -high, -low, -relative_high, -relative_low
+    numbers = Number(sign, 1.0, low, high), Number(sign, 1.0, relative_low, relative_high)
+    estimate = SimpleNamespace(
+        lift=lift(low, high, relative_low, relative_high), lift_at=lambda level: numbers, not_estimable="",
+    )  # fmt: skip
+    primary = SimpleNamespace(
+        name="clicks", lower_is_better=turned, estimate=lambda target: estimate,
+        verdict=SimpleNamespace(of=lambda target: "reliable"),
+    )  # fmt: skip
+    table = SimpleNamespace(candidates=["new"], options=SimpleNamespace(level=0.95))
+    assert decided(primary, (), table).action == action
