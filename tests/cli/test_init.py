@@ -1,6 +1,7 @@
 """`counterrank init`: from tables that nobody described to a job that runs."""
 
 import json
+import tomllib
 
 import numpy as np
 import pyarrow as pa
@@ -67,17 +68,43 @@ def test_the_same_job_from_csv(shop, tmp_path, counterrank):
     assert texts[0] == texts[1]
 
 
-def test_what_cannot_be_guessed_is_said_and_nothing_is_written(shop, tmp_path, counterrank):
+def test_what_is_open_waits_in_the_job_as_a_comment(shop, tmp_path, counterrank):
     table = pq.read_table(shop)
-    names = {"prod_score": "score_a", "new_score": "score_b"}
-    pq.write_table(table.rename_columns([names.get(n, n) for n in table.column_names]), shop)
+    twin = pa.array(table["prod_score"].to_numpy() * 1.001)
+    names = [{"prod_score": "score_a"}.get(name, name) for name in table.column_names]
+    pq.write_table(table.rename_columns(names).append_column("score_b", twin), shop)
     done = counterrank("init", shop, "--out", tmp_path / "job.toml")
-    assert done.code == 2 and "score_a, score_b" in done.out + done.err
-    assert not (tmp_path / "job.toml").exists()
-    told = counterrank(
-        "init", shop, "--out", tmp_path / "job.toml", "--columns", "propensity_scores=score_a"
-    )
-    assert told.code == 0 and (tmp_path / "job.toml").exists()
+    assert done.code == 1 and "open: # propensity_scores = " in done.out, done.out + done.err
+    text = (tmp_path / "job.toml").read_text()
+    assert "# propensity_scores = " in text.partition("[columns]")[2]
+    tomllib.loads(text)
+    told = counterrank("init", shop, "--columns", "propensity_scores=score_a")
+    assert told.code == 0 and "next: counterrank run job.toml" in told.out
+    assert "# propensity_scores" not in (tmp_path / "job.toml").read_text()
+
+
+def test_tables_without_what_is_needed_leave_lines_open(tmp_path, counterrank):
+    pq.write_table(pa.table({"a": [0.5, 0.1], "b": ["x", "y"]}), tmp_path / "t.parquet")
+    done = counterrank("init", "t.parquet")
+    assert done.code == 1 and "position" in done.out and "ranking" in done.out
+    tomllib.loads((tmp_path / "job.toml").read_text())
+    (tmp_path / "empty.csv").write_text("a,b\n")
+    assert counterrank("init", "empty.csv").code == 2
+    assert counterrank("init", "missing.csv").code == 2
+
+
+def test_names_with_quotes_and_letters_of_any_language(shop, tmp_path, counterrank):
+    table = pq.read_table(shop)
+    odd = {"request_id": "anfrage №", "item_id": 'das "ding"', "position": "plätze", "clicked": "ок",
+           "device": "x.y = 'z'", "prod_score": "今日", "new_score": "score\\β"}  # fmt: skip
+    pq.write_table(table.rename_columns([odd.get(n, n) for n in table.column_names]), shop)
+    done = counterrank("init", shop)
+    assert done.code == 0, done.out + done.err
+    job = tomllib.loads((tmp_path / "job.toml").read_text())
+    assert job["columns"]["ranking"] == "anfrage №" and job["columns"]["action"] == 'das "ding"'
+    assert job["columns"]["reward"] == "ок" and job["columns"]["propensity_scores"] == "今日"
+    assert counterrank("run", "job.toml", "--dry-run").code == 0
+    assert counterrank("check", "--config", "job.toml").code == 0
 
 
 def test_a_log_of_simulate_says_its_policies(counterrank):

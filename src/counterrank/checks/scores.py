@@ -51,6 +51,8 @@ FEW_ROWS = 20
 #: Rows and multiples of the stated temperature at which the one that fits is looked for.
 TEMPERATURE_ROWS = 4096
 TEMPERATURES = 2.0 ** np.linspace(-4, 4, 17)
+#: What the log-likelihood falls by at the ends of a 95 % interval.
+HALF_CHI_SQUARED = 1.9207
 #: Significance at which positions need temperatures of their own: candidates that are missing show at 1e-20.
 ONE_TEMPERATURE = 1e-5
 #: Rows from which positions are compared.
@@ -273,6 +275,32 @@ def best_temperature(likelihood: Floats) -> tuple[float, float]:
         return math.inf, float(likelihood.max())
     best = inside[int(np.argmax(curve(inside)))]
     return float(best), float(curve(best))
+
+
+def fitted_temperature(log: RankingLog) -> tuple[float, float, float] | None:
+    """Return the temperature at which a Plackett-Luce logger fits its rankings, and its 95 % interval.
+
+    None where the logger is of another kind, or no temperature fits. The interval is that of the likelihood
+    ratio.
+    """
+    from scipy.interpolate import CubicSpline
+
+    logger = by_row(log, log.propensity)
+    if logger is None or logger.spec.kind != "plackett-luce":
+        return None
+    rows = slice(0, TEMPERATURE_ROWS)
+    likelihood = _likelihoods(logger.take(rows), log.action[rows]).sum(axis=1)
+    best, top = best_temperature(likelihood)
+    if not math.isfinite(best):
+        return None
+    drop = CubicSpline(np.log(TEMPERATURES), likelihood - top + HALF_CHI_SQUARED)
+    roots = drop.roots(extrapolate=False)
+    stated = float(logger.spec.options["temperature"])
+    low, high = (
+        max(roots[roots < best], default=-math.inf),
+        min(roots[roots > best], default=math.inf),
+    )
+    return stated * math.exp(best), stated * math.exp(low), stated * math.exp(high)
 
 
 def one_temperature(likelihood: Floats) -> bool:

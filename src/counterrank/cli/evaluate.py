@@ -111,29 +111,18 @@ def _earned(batch: Any) -> Any:
 
 def _candidates(call: Call, known: dict[str, str]) -> list[str]:
     """Return which columns look like targets, and the next command; of some columns the role is known."""
-    from counterrank.io import ROLES, guess_log, sample_of
+    from counterrank.io import ROLES, guess_job
 
     # A format of another tool has no columns to guess from.
     if not isinstance(call.log, str) or call.get("format"):
         return ["Name a target with --target, or give its lists with --config target_lists=FILE."]
-    table = sample_of(call.log)
-    guess = guess_log(table, known)
-    # Numbered columns stand for lists.
-    stems = {
-        name[:-2]
-        for name in table.column_names
-        if name.endswith("_1") and name[:2] not in ("x_", "z_")
-    }
+    guess = guess_job(call.log, known=known)
     named = (
         role.removesuffix("_scores").removesuffix("_dist")
         for role in known
         if role not in ROLES and not role.startswith("z_")
     )
-    targets = (
-        [name for name in dict.fromkeys(named) if name != "propensity"]
-        or list(guess.targets)
-        or sorted(stems - {*known.values(), "action", "reward", "propensity"})
-    )
+    targets = [name for name in dict.fromkeys(named) if name != "propensity"] or guess.targets
     if not targets:
         return [
             "No column looks like a target; name one with --target, or give --policy NAME=KIND."
@@ -141,12 +130,8 @@ def _candidates(call: Call, known: dict[str, str]) -> list[str]:
     words = ["counterrank", "evaluate", call.log, "--target", targets[0]]
     if known:
         words += ["--columns", ",".join(f"{role}={name}" for role, name in known.items())]
-    logger, policies = guess.logger, guess.policies
-    if call.get("logger") is not None:
-        logger = call.get("logger").text
-        policies = {
-            one: logger for one in targets if f"{one}_scores" in (*table.column_names, *known)
-        }
+    logger = guess.logger if call.get("logger") is None else call.get("logger").text
+    policies = {name: guess.policies.get(name, logger) for name in targets if logger}
     if policies:
         words += ["--logger", logger]
         words += [f"--policy={name}={kind}" for name, kind in policies.items()]

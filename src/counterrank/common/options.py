@@ -616,8 +616,8 @@ COMMANDS: Final = {
         words={"out": "JSON file for the curve; - is stdout."},
     ),
     "plan": Command(
-        "detect budget rows_per_week columns logger policies items scores config out json html quiet",
-        keys="level seed",
+        "detect budget rows_per_week columns logger policies scores config out json html quiet",
+        keys="items level seed",
         words={
             "out": "JSON file for the chosen policy, for serving and for --logger of the new log."
         },

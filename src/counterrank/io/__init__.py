@@ -2,9 +2,9 @@
 
 from counterrank.io.events import Events
 from counterrank.io.files import check_outputs
+from counterrank.io.guess import JobGuess, guess_job
 from counterrank.io.options import ROLES, LogLike, ReadOptions, columns_of, load_toml
 from counterrank.io.reading import adapter, concat, from_frame, in_memory, read_log
-from counterrank.io.roles import TableGuess, guess_events, guess_log, sample_of
 from counterrank.io.scanning import FileSource, open_source, opened, scan_log
 from counterrank.io.scores import Scores
 from counterrank.io.warehouses import Query
@@ -14,24 +14,22 @@ __all__ = [
     "ROLES",
     "Events",
     "FileSource",
+    "JobGuess",
     "LogLike",
     "Query",
     "ReadOptions",
     "Scores",
-    "TableGuess",
     "Where",
     "adapter",
     "check_outputs",
     "columns_of",
     "concat",
     "from_frame",
-    "guess_events",
-    "guess_log",
+    "guess_job",
     "in_memory",
     "load_toml",
     "open_source",
     "opened",
     "read_log",
-    "sample_of",
     "scan_log",
 ]

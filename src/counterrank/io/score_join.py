@@ -21,7 +21,7 @@ from counterrank.data.events import JoinedScores
 from counterrank.io import prepare, sql, tables, values
 from counterrank.io.files import DataFile, expand
 from counterrank.io.options import ReadOptions
-from counterrank.io.roles import SCORE, named, policy_name, words
+from counterrank.io.roles import named, target_of
 from counterrank.io.scores import Scores
 
 #: Shares of rows from which on a finding warns: of the table that name no candidate, and that repeat another.
@@ -102,8 +102,8 @@ def described(given: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
             for item in schema
             if values.is_number(item.type) and item.name not in (*used, *log.names, *_INDEX)
         ]
-        stem = _stem(given) if len(numeric) == 1 else ""
-        columns = {mapped.get(one) or f"{_target(one, stem)}_scores": one for one in numeric}
+        path = given.path if len(numeric) == 1 and isinstance(given.path, str) else ""
+        columns = {mapped.get(name) or f"{target_of(name, path)}_scores": name for name in numeric}
         if len(columns) < len(numeric):
             raise ConfigError(
                 f"{given.title}: several columns of {listed(numeric)} name the same target; say which "
@@ -124,25 +124,6 @@ def described(given: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
 
 #: What pandas calls an index that it writes as a column.
 _INDEX = ("", "Unnamed: 0", "__index_level_0__")
-
-
-#: Words of a column that say no more than that it holds scores.
-_GENERIC = {*SCORE, "prediction", "predictions", "pred", "value", "rating"}
-
-
-def _target(column: str, stem: str) -> str:
-    """Return the target that a column of scores belongs to; `stem` is the file's, where it is the only one.
-
-    >>> _target("score_b", ""), _target("score", "scores_new_ranker"), _target("b", "scores")
-    ('b', 'new_ranker', 'b')
-    """
-    return policy_name(stem if stem and {*words(column)} <= _GENERIC else column)
-
-
-def _stem(given: Scores) -> str:
-    if not isinstance(given.path, str):
-        return ""
-    return os.path.basename(given.path.rstrip("/")).partition(".")[0].replace("*", "")
 
 
 def _refuse_absent(given: Scores, schema: pa.Schema, column: str, use: str) -> None:
