@@ -8,7 +8,7 @@ import pytest
 import counterrank as cr
 from counterrank.checks.auditor import VITAL, audit
 from counterrank.checks.base import BLOCKS
-from counterrank.checks.weights import context_cuts, grouped_sums, groups_tested
+from counterrank.checks.weights import context_cuts, grouped_sums, groups_tested, mean_tests
 from counterrank.data.source import MemorySource
 
 A = 5
@@ -208,3 +208,28 @@ def test_a_target_that_matches_nothing_fails_as_numbers_and_warns_as_a_policy():
         ]
         assert (found.status, found.target) == (status, "new")
         assert "probability 0 to every logged item" in found.found
+
+
+def test_a_mean_weight_far_below_one_is_the_surer_the_further_it_is():
+    """Skewed weights soften a mean that is a little low; nothing excuses one that is a quarter."""
+    w = np.random.default_rng(0).pareto(3.5, size=5000) * 2.5
+    z = []
+    for factor in (0.99, 0.9, 0.7, 0.4, 0.2, 0.05, 0.001):
+        values = factor * w / w.mean()
+        sums = np.array([[float((values**power).sum())] for power in range(4)])
+        z.append(float(mean_tests(sums)[1][0]))
+    assert z == sorted(z, reverse=True) and z[0] > -1.5 and z[3] < -10
+    # Hall's cubic, written as its root.
+    a = np.mean((w - w.mean()) ** 3) / np.std(w) ** 3 / (3 * np.sqrt(len(w)))
+    plain = (0.4 - 1) / (0.4 * np.std(w / w.mean()) / np.sqrt(len(w) - 1))
+    assert z[3] == pytest.approx(((1 + a * plain) ** 3 - 1) / (3 * a) + a / 2)
+
+
+@pytest.mark.parametrize("power", [0.5, 0.8])
+def test_propensities_that_are_too_large_are_refuted(power):
+    from benchmarks.healthy import as_numbers, healthy_world
+
+    world = as_numbers(healthy_world("ordinary", 0, 3000))
+    wrong = world.changed(propensity=world.columns["propensity"] ** power)
+    failed = cr.audit_log(wrong.log(), ["new"]).failed
+    assert [finding.code for finding in failed] == ["mean-weight"]

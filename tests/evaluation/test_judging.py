@@ -178,15 +178,10 @@ def test_estimated_propensities_are_directional_at_best():
 
 
 def test_the_unit_of_propensities_is_guessed_beyond_a_factor_of_three():
-    assert (
-        scale_of(np.array([2.99])) == ""
-        and scale_of(np.array([1 / 2.99])) == ""
-        and scale_of(np.array([0.0])) == ""
-    )
-    assert "3 times too small" in scale_of(np.array([3.01])) and "3 times too large" in scale_of(
-        np.array([1 / 3.01])
-    )
-    assert "about 10 times too small" in scale_of(np.array([1.0, 100.0]))
+    # Means below 1 tell nothing: rare heavy weights may be missing. Later positions have products of factors.
+    for mean in ([2.99], [1 / 3.01], [0.0], [np.nan], [1.0, 100.0]):
+        assert scale_of(np.array(mean)) == ""
+    assert "about 3 times too small" in scale_of(np.array([3.01, 9.0]))
 
 
 def test_the_sentence_blames_the_worst_and_counts_the_rest():

@@ -62,12 +62,14 @@ def test_impossible_values_are_no_headline(gentle):
     assert not found.estimable and np.isnan(found.value) and np.isnan(found.lift.relative)
     assert (
         "0 to 3" in found.not_estimable
-        and "about 100 times too small: same unit?" in found.not_estimable
+        and "about 100 times too small, as if in another unit" in found.not_estimable
     )
-    assert result.verdict["level"] == "insufficient" and "same unit?" in result.verdict["summary"]
+    assert (
+        result.verdict["level"] == "insufficient" and "in another unit" in result.verdict["summary"]
+    )
     data = json.loads(result.to_json())
     assert data["estimates"][0]["value"] is None and data["estimates"][0]["estimable"] is False
-    assert "same unit?" in data["estimates"][0]["not_estimable"]
+    assert "in another unit" in data["estimates"][0]["not_estimable"]
     text = " ".join(str(result).split())
     assert "not estimable" in text and "%" not in text.split("Estimates")[0].replace("95", "")
     assert "not estimable" in result.to_html()
@@ -247,3 +249,39 @@ def test_an_estimator_by_name_is_no_more_reliable_than_auto(seed, name):
         for one in (name, "auto")
     )
     assert LEVELS.index(alone.verdict.level) <= LEVELS.index(auto.verdict.level)
+
+
+def test_a_refused_target_has_no_lift_in_any_segment_position_or_metric(gentle):
+    log = with_propensities(
+        gentle, gentle.propensity.values / 100, rewards={"click": gentle.reward, "twice": 2 * gentle.reward},
+        columns=gentle.columns,
+    )  # fmt: skip
+    result = evaluated(log, segments=["device"])
+    assert len(result.segments) == len(np.unique(gentle.columns["device"]))
+    for estimate in (
+        result.estimate(),
+        *result.segments,
+        *(one.estimate("new") for one in result.metrics),
+    ):
+        assert np.isnan([estimate.value, estimate.lift.value, estimate.lift.low]).all()
+    assert all(np.isnan(place.value) for place in result.estimate().by_position)
+    assert [one.verdict.level for one in result.metrics] == ["insufficient"] * 2
+
+
+def test_a_copy_of_the_logger_is_not_to_be_tested(gentle):
+    log = with_propensities(
+        gentle, gentle.propensity.values, targets={"copy": gentle.propensity.values}
+    )
+    result = evaluated(log)
+    assert result.decision.action == "hold" and result.decision.reasons[0].code == "primary-same"
+    assert "copy and today's policy are the same" in str(result)
+
+
+def test_short_rankings_are_counted_as_short(gentle):
+    missing = (np.arange(gentle.n)[:, None] % 3 > 0) & (np.arange(gentle.K) > 0)
+    log = cr.RankingLog(
+        action=np.where(missing, -1, gentle.action), reward=np.where(missing, 0.0, gentle.reward),
+        propensity=gentle.propensity.values, targets=gentle.targets,
+    )  # fmt: skip
+    assert f"of up to {gentle.K} positions" in str(evaluated(log, estimators=["iips"]))
+    assert "up to" not in str(evaluated(gentle, estimators=["iips"])).split("earned")[0]

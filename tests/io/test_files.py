@@ -296,3 +296,26 @@ def test_a_limit_that_is_no_number_of_bytes(parquet, monkeypatch, given):
     monkeypatch.setenv("COUNTERRANK_MEMORY_LIMIT", given)
     with pytest.raises(CounterrankError, match="give a number of bytes"):
         read_log(parquet)
+
+
+def test_links_in_a_circle_are_called_that(tmp_path):
+    first, second = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    first.symlink_to(second)
+    second.symlink_to(first)
+    with pytest.raises(LogError, match="leads back to itself"):
+        read_log(first)
+
+
+def test_a_few_bytes_that_claim_gigabytes_are_refused_with_their_size(tmp_path):
+    path = tmp_path / "log.parquet"
+    once = pa.DictionaryArray.from_arrays(np.zeros(4000, np.int32), pa.array(["a" * 1_000_000]))
+    log = {
+        "action_1": np.zeros(4000, int),
+        "reward_1": np.arange(4000),
+        "propensity_1": np.ones(4000),
+    }
+    pq.write_table(pa.table({**log, "x_c": once}), path, compression="zstd")
+    assert path.stat().st_size < 20_000
+    for read in (read_log, lambda path: list(scan_log(path).batches())):
+        with pytest.raises(LogError, match="may unpack to [34].* GB of text"):
+            read(path)

@@ -265,3 +265,20 @@ def test_a_condition_on_a_column_that_one_file_lacks(tmp_path):
         ConfigError, match="there is no column 'dya' to select by .did you mean 'day'"
     ):
         cr.read_log(path, where="dya = 1")
+
+
+@pytest.mark.parametrize("text", ["unnest([1, 2]) > 0", "sum(hits) > 3", "hits > max(hits) - 1"])
+def test_a_condition_is_about_one_row(text):
+    with pytest.raises(ConfigError, match="keeps each row once or not at all"):
+        Where.of(text)
+
+
+def test_parameters_of_a_lambda_are_no_columns():
+    lists = TABLE.append_column("list", pa.array([[0], [2, 3], [1], [5], []]))
+    for text in (
+        "len(list_filter(list, lambda x: x > hits)) > 0",
+        "len([x for x in list if x > hits]) > 0",
+    ):
+        condition = Where.of(text)
+        assert set(condition.columns) == {"list", "hits"}
+        assert condition.rows(lists).tolist() == [1, 3]

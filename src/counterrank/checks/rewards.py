@@ -332,6 +332,8 @@ def _thinned(counts: Floats, rates: Floats, beside: Floats) -> Iterator[Finding]
     """
     if len(counts) < 4 or counts[1:4].min() < EXPECTED or stops(beside) < STOPPING:
         return
+    # Where all pages without rewards are gone, half a page stands for them.
+    counts = np.maximum(counts, 0.5)
     odds = rates / np.maximum(1 - rates, 1e-9)
     e = np.poly(-odds)[:4]
     first, second = (

@@ -216,12 +216,12 @@ def formed_weights(
             )
 
 
-def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
+def mean_tests(sums: Floats) -> tuple[Floats, Floats, Floats]:
     """Return mean, z and two-sided p of E[w] = 1 from (3, ...) sums; NaN where there is too little to test.
 
     Where the rare large weights have not come, mean and error are both too small. With a fourth sum, of
-    w^3, a mean below 1 is tested by Johnson's (1978) statistic, z + g (1 + 2 z^2) / (6 sqrt(n)) with the
-    skewness g: of sorted targets of a healthy log it is beyond -3 in 0.4 % where z is in 2.4 %.
+    w^3, a mean below 1 is tested by Hall's (1992) statistic ((1 + a z)^3 - 1) / (3 a) + a / 2, a = g / (3 sqrt(n))
+    with the skewness g, which rises with z everywhere.
     """
     from scipy import special
 
@@ -234,7 +234,8 @@ def tested(sums: Floats) -> tuple[Floats, Floats, Floats]:
         z = np.where(np.abs(mean - 1) < 1e-9, 0.0, (mean - 1) / error)
         if len(sums) > 3:
             skew = _skewness(sums, mean, spread)
-            milder = np.minimum(z + skew * (1 + 2 * z**2) / (6 * np.sqrt(count)), 0.0)
+            a = np.maximum(skew / (3 * np.sqrt(count)), 1e-9)
+            milder = np.minimum(z + a * z**2 + a**2 * z**3 / 3 + a / 2, 0.0)
             z = np.where((z < 0) & np.isfinite(z), milder, z)
         p = np.where(first**2 / second >= TESTED_ESS, 2 * special.ndtr(-np.abs(z)), np.nan)
     return mean, z, p
@@ -393,7 +394,7 @@ def _apart(bad: list[int], table: Floats, mean: Floats, z: Floats) -> list[int]:
         far = np.where(mean != 1.0, z * (mean - centre) / (mean - 1.0), 0.0)
     found = [one for one in bad if np.nanmax(np.abs(far[one])) > APART]
     # Without them weights average 1; otherwise the fault is everywhere, and no group's.
-    _, _, p = tested(np.delete(table, found, axis=0).sum(axis=0))
+    _, _, p = mean_tests(np.delete(table, found, axis=0).sum(axis=0))
     everywhere = bool((np.nan_to_num(p, nan=1.0) * len(p) <= LIMITING).any())
     return [] if everywhere or count[found].sum() > count.sum() / 2 else found
 
@@ -404,7 +405,7 @@ def _overall(tally: Tally, subject: Subject, small: bool) -> list[Finding]:
     `small` says that the logger's numbers are too small to be probabilities.
     """
     known = {name: tally.parts[name,] for name in subject.targets if (name,) in tally.parts}
-    found = {name: tested(sums) for name, sums in known.items()}
+    found = {name: mean_tests(sums) for name, sums in known.items()}
     if not found:
         return WEIGHTS.skipped("no target policy was named, or its weights cannot be formed")
     weak = {name: p * np.sum(~np.isnan(p)) <= LIMITING for name, (_, _, p) in found.items()}
@@ -480,7 +481,7 @@ def _inverse(tally: Tally, subject: Subject) -> Finding:
     text = f"the mean of 1/propensity is at most {most:.4g}, with {size:,} items"
     # In units of the number of items: then the law to test is a mean of 1, as for weights.
     scaled = sums / np.array([1.0, size, size**2])[:, None]
-    mean, z, p = tested(scaled)
+    mean, z, p = mean_tests(scaled)
     # Two percent on top of significance: in a large log mere rounding is significant.
     small = (mean > 1.02) & (z > 0) & (np.nan_to_num(p, nan=1.0) < 0.001)
     # An item with a chance of 1e-154 or less was shown: then the sums are no numbers.

@@ -1,7 +1,9 @@
 """What commands print and write: results on stdout or in files, progress on stderr."""
 
+import codecs
 import os
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -24,6 +26,38 @@ seed_option = click.option(
     type=click.IntRange(min=0),
     help="Seed of all random numbers.",
 )
+
+
+#: What stands for signs that an encoding lacks; a lost minus sign would turn a loss into a gain.
+_SIGNS = {
+    "\N{MINUS SIGN}": "-", "\N{EN DASH}": "-", "\N{EM DASH}": "-", "\N{MIDDLE DOT}": "|", "\N{PLUS-MINUS SIGN}": "+-",
+    "\N{GREATER-THAN OR EQUAL TO}": ">=", "\N{LESS-THAN OR EQUAL TO}": "<=", "\N{MULTIPLICATION SIGN}": "x",
+    "\N{BLACK STAR}": "*", "\N{BLACK UP-POINTING TRIANGLE}": "^", "\N{BLACK DOWN-POINTING TRIANGLE}": "v",
+    "\N{BLACK DIAMOND}": "=", "\N{WHITE CIRCLE}": "o", "\N{BLACK CIRCLE}": "*", "\N{CIRCLE WITH LEFT HALF BLACK}": "o",
+    "\N{MULTIPLICATION X}": "x", "\N{BALLOT X}": "x", "\N{CHECK MARK}": "v", 
+    "\N{RIGHTWARDS ARROW}": ">", "\N{LEFTWARDS ARROW}": "<",
+    "\N{BOX DRAWINGS LIGHT HORIZONTAL}": "-", "\N{BOX DRAWINGS LIGHT VERTICAL}": "|",
+}  # fmt: skip
+#: The name of the error handler of an encoding that writes them.
+TRANSLITERATED = "counterrank-transliterated"
+
+
+def transliterated(problem: UnicodeError) -> tuple[str, int]:
+    """Return what stands for characters that an encoding lacks, and where to go on.
+
+    >>> "\N{MINUS SIGN}12.5\N{NARROW NO-BREAK SPACE}%, Käufe".encode("ascii", TRANSLITERATED)
+    b'-12.5 %, Kaufe'
+    """
+    if not isinstance(problem, UnicodeEncodeError):
+        raise problem
+    text = ""
+    for sign in problem.object[problem.start : problem.end]:
+        parts = unicodedata.normalize("NFKD", sign).encode("ascii", "ignore").decode()
+        text += _SIGNS.get(sign) or parts or ("" if unicodedata.combining(sign) else "?")
+    return text, problem.end
+
+
+codecs.register_error(TRANSLITERATED, transliterated)
 
 
 def results_console() -> "Console":

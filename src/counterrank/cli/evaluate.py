@@ -62,16 +62,27 @@ def evaluate(call: Call) -> None:
     call.hand_over(result)
     # Last: a job that fails its requirement still has its report.
     required, decision, level = call.get("require"), result.decision, result.verdict.level
-    if required == "ship":
-        why = "; ".join(one.text for one in decision.reasons)
-        met = decision.action == "ship"
-        told = f"the decision is {decision.action}, ship was required: {why}"
-    else:
-        met = not required or meets(level, required)
-        told = f"evidence is {level}, {required} was required"
-    if not met:
-        click.echo(told, err=True)
+    unmet = ""
+    if required == "ship" and decision.action != "ship":
+        why = "; ".join(finding.text for finding in decision.reasons)
+        unmet = f"the decision is {decision.action}, ship was required: {why}"
+    elif required and required != "ship" and not meets(level, required):
+        unmet = f"evidence is {level}, {required} was required{_too_weak(result.verdict, required)}"
+    if unmet:
+        click.echo(unmet, err=True)
         raise click.exceptions.Exit(1)
+
+
+def _too_weak(verdict: Any, required: str) -> str:
+    """Return the targets whose evidence is below what was required, each with what holds it back most."""
+    from counterrank.evaluation import causes_first, meets
+
+    return "".join(
+        f"\n'{target}' is {level}: {doubt.code}: {doubt.text}"
+        for target, level in verdict.targets.items()
+        if not meets(level, required)
+        for doubt in causes_first(row for row in verdict.reasons if row.target == target)[:1]
+    )
 
 
 def _overview(call: Call) -> None:

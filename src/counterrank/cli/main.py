@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from counterrank._version import __version__
+from counterrank.cli.console import TRANSLITERATED
 from counterrank.common.errors import CounterrankError
 from counterrank.common.messages import for_command
 from counterrank.common.plugins import COMMANDS, found, load
@@ -172,9 +173,8 @@ def run() -> None:
     # Also so that no file that is written takes the number of stderr.
     sys.stderr = sys.stderr or open(os.devnull, "w")
     for stream in (sys.stdout, sys.stderr):
-        # Where stars and minus signs cannot be written a question mark will do.
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors=TRANSLITERATED)
     try:
         code = main.main(standalone_mode=False, prog_name="counterrank")
     except click.exceptions.Exit as stop:

@@ -1,5 +1,7 @@
 """The small commands: the list of estimators, pages of past results, what was earned."""
 
+from pathlib import Path
+
 import click
 
 from counterrank.cli.console import results_console, say
@@ -114,6 +116,15 @@ def outcome(
     run: str, lift: float | None, earned: float | None, stderr: float, target: str | None
 ) -> None:
     """Record what an A/B test measured of a policy of RUN, a file of `evaluate --json`."""
-    from counterrank.report.history import record
+    from counterrank.report.history import read_outcomes, record
 
-    click.echo(f"recorded in {record(run, earned, stderr, target, lift=lift)}")
+    path = Path(run)
+    before = read_outcomes(path)
+    beside = record(path, earned, stderr, target, lift=lift)
+    after = read_outcomes(path)
+    replaced = [
+        f"; it replaces {measured.value:g} ± {measured.stderr:g}, recorded before of {name}"
+        for name, measured in before.items()
+        if after[name] != measured
+    ]
+    click.echo(f"recorded in {beside}{''.join(replaced)}")

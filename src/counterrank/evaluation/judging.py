@@ -416,19 +416,23 @@ CHECKS: tuple[Callable[[TargetEvidence], Found], ...] = (
 )  # fmt: skip
 
 
-def scale_of(mean: Floats) -> str:
-    """Return what a mean weight far from 1 suggests about units, or nothing.
+#: A mean weight further from 1 is of products, not of a unit.
+MOST_UNITS = 2000.0
 
-    >>> scale_of(np.array([98.0, 103.0]))
-    '; propensities look about 100 times too small: same unit?'
+
+def scale_of(mean: Floats) -> str:
+    """Return what mean weights far above 1 at the first position suggest about units, or nothing.
+
+    The first position has one factor in every kind of weights. A mean below 1 says nothing about units: rare
+    heavy weights may not have come yet.
+
+    >>> scale_of(np.array([98.0, 9604.0])), scale_of(np.array([0.01]))
+    ('; propensities look about 100 times too small, as if in another unit', '')
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Geometric: a wrong unit (percent, thousands) multiplies every position alike.
-        factor = float(np.exp(np.log(np.maximum(mean, 0.0)).mean()))
-    if not math.isfinite(factor) or 1 / 3 < factor < 3 or factor == 0:
+    factor = float(mean[0])
+    if not 3 <= factor <= MOST_UNITS:
         return ""
-    size, word = (factor, "small") if factor > 1 else (1 / factor, "large")
-    return f"; propensities look about {float(f'{size:.1g}'):,.0f} times too {word}: same unit?"
+    return f"; propensities look about {float(f'{factor:.1g}'):,.0f} times too small, as if in another unit"
 
 
 def _softened(status: Outcome, e: TargetEvidence) -> Outcome:

@@ -331,6 +331,13 @@ def _of_primary(name: str, target: str, low: float, high: float, evidence: str) 
     doubt = ", although the evidence is insufficient" if unknown else ""
     return _first_to_hold(
         "primary",
+        # A copy needs no test: there is nothing to find out.
+        (
+            not unknown and max(abs(low), abs(high)) < 1e-12,
+            "same",
+            FAILED,
+            f"'{target}' and what it is compared with do not differ on this log",
+        ),
         (high < 0, "worse", FAILED, f"'{target}' is worse in '{name}', the primary{doubt}"),
         (unknown, "evidence", WARNED, f"the evidence on '{name}' of '{target}' is insufficient"),
         (

@@ -50,6 +50,8 @@ class LogSummary(Record):
     position_weights: tuple[float, ...] = ()
     #: What a "reward" and a "ranking" are called in reports.
     words: dict[str, str] = optional(default_factory=dict)
+    #: Some rankings have fewer than K positions.
+    shorter: bool = optional(default=False)
     #: Events that the rewards were made of: rows, joined, orphans, duplicates.
     events: dict[str, int] = optional(default_factory=dict)
     #: Tables of scores: path, rows, joined, orphans, duplicates, added, missing by target.

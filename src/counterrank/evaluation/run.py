@@ -35,7 +35,7 @@ from counterrank.evaluation.exploration import (
     refuse_deterministic,
     support,
 )
-from counterrank.evaluation.fit import Fit, fit_metrics, names_of, probe_of
+from counterrank.evaluation.fit import Fit, MetricFits, fit_metrics, names_of, probe_of
 from counterrank.evaluation.freshness import later_rows
 from counterrank.evaluation.judge import Judgement, judge
 from counterrank.evaluation.metric_table import (
@@ -261,7 +261,7 @@ def _result(
     rails = guardrail_results(metric_table, results)
     primary = next(result for result in results if result.primary)
     main = judgements[first.measure]
-    summary = _log_summary(first.first, table, swept, primary, options)
+    summary = _log_summary(first, table, swept, primary, options)
     return Evaluation(
         log=summary,
         estimates=main.shown,
@@ -286,9 +286,10 @@ def _result(
 
 
 def _log_summary(
-    log: RankingLog, table: Table, swept: SweepSums, primary: MetricResult, options: Options
+    fits: MetricFits, table: Table, swept: SweepSums, primary: MetricResult, options: Options
 ) -> LogSummary:
     """Return the log that was evaluated, and what its own policy earned of the primary."""
+    log = fits.first
     assert swept.fingerprint is not None
     return LogSummary(
         n=table.sums.rows.n,
@@ -301,6 +302,7 @@ def _log_summary(
         sequential=options.sequential,
         position_weights=tuple(log.position_weights.tolist()),
         words={"reward": primary.name} if options.rewards else {},
+        shorter=bool((fits.probe.lengths < log.K).any()),
         events={} if log.events is None else log.events.to_dict(),
         scores=[joined.to_dict() for joined in log.scores],
     )

@@ -183,16 +183,19 @@ def solve(
             key: solution.with_replicas([other[key] for other in again])
             for key, solution in whole.items()
         }
+    reasons: dict[str, str] = {}
     for fits, checked in zip(metrics, swept.checked, strict=False):
-        whole = _without_impossible(
-            fits, whole, checked.rewards.of_value(fits.first.position_weights)
-        )
+        ends = checked.rewards.of_value(fits.first.position_weights)
+        reasons = _impossible(fits, whole, ends) | reasons
     metrics = tuple(metrics)
     lifts = options.baseline, options.level, options.looks
     groups = {
-        label: Table(metrics, rows.sums, _solutions(metrics, rows, whole), *lifts)
+        label: Table(
+            metrics, rows.sums, _refused(metrics, _solutions(metrics, rows, whole), reasons), *lifts
+        )
         for label, rows in sorted(swept.groups.items())
     }
+    whole = _refused(metrics, whole, reasons)
     return Table(metrics, swept.whole.sums, whole, *lifts, groups)
 
 
@@ -247,13 +250,13 @@ def lightest(
     return max(plain, key=effective_rows, default=None)
 
 
-def _without_impossible(
-    fits: MetricFits, solutions: dict[Key, Solution], ends: tuple[float, float]
-) -> dict[Key, Solution]:
-    """Return the solutions, the recommended ones without values that no rewards of this log could add up to."""
+def _impossible(
+    fits: MetricFits, solutions: Mapping[Key, Solution], ends: tuple[float, float]
+) -> dict[str, str]:
+    """Return the targets whose recommended value no rewards of this log could add up to, each with the reason."""
     # A mean of rewards lies between the least and the most a ranking earned; weights on a wrong
     # scale lead outside, whatever their standard error says.
-    (low, high), refused = ends, {}
+    (low, high), reasons = ends, {}
     slack = 1e-9 * max(abs(low), abs(high))
     for target, fit in fits.recommended.items():
         solution = solutions[fit.key]
@@ -262,8 +265,20 @@ def _without_impossible(
             continue
         light = lightest(fits, solutions, target)
         hint = "" if light is None else scale_of(mean_weight_test(light).mean)
-        reason = (
+        reasons[target] = (
             f"{value:.4g} a ranking is impossible where rewards allow {low:.4g} to {high:.4g}{hint}"
         )
-        refused[fit.key] = replace(solution, not_estimable=reason)
-    return solutions | refused
+    return reasons
+
+
+def _refused(
+    metrics: Sequence[MetricFits], solutions: dict[Key, Solution], reasons: Mapping[str, str]
+) -> dict[Key, Solution]:
+    """Return the solutions; what is recommended of targets with impossible values has none, in any metric or group."""
+    return solutions | {
+        fits.recommended[target].key: replace(
+            solutions[fits.recommended[target].key], not_estimable=reason
+        )
+        for fits in metrics
+        for target, reason in reasons.items()
+    }

@@ -5,6 +5,7 @@ unpacked up to a sane amount, tables are held while they fit. Before a run, path
 checked against those of the data.
 """
 
+import errno
 import fnmatch
 import glob
 import io
@@ -75,6 +76,9 @@ def plainly(failed: str) -> Iterator[None]:
 def _damaged(what: str, problem: BaseException) -> LogError:
     if isinstance(problem, pa.ArrowInvalid) and re.search("utf-?8", str(problem), re.IGNORECASE):
         return not_utf8(what)
+    if isinstance(problem, OSError) and problem.errno == errno.ELOOP:
+        circle = f"{what} is a symbolic link that leads back to itself"
+        return LogError(circle, remedy="name the file that it should lead to")
     return LogError(
         f"{what} cannot be read: it is damaged or of another format ({first_line(problem)})",
         remedy="write the file again, or name it after the format it has",
@@ -423,8 +427,10 @@ def refuse_endless(file: DataFile) -> None:
 #: Environment variable with the bytes a log may take in memory; without it, what is free now.
 LIMIT = "COUNTERRANK_MEMORY_LIMIT"
 #: Decoded numbers per byte of file above which a Parquet file is made to exhaust memory.
-MOST_EXPANSION = 20_000
-HARMLESS_VALUES = 1 << 27
+MOST_EXPANSION = 5_000
+HARMLESS_VALUES = 1 << 24
+#: Text that was packed so much more tightly is one long value, which each row may repeat.
+MOST_PACKED, HARMLESS_TEXT = 1_000, 1 << 30
 
 
 def limit() -> int | None:
@@ -472,10 +478,25 @@ def refuse_bomb(opened: Any, file: DataFile, columns: Iterable[str] | None) -> N
     size = file.size
     if numbers > max(HARMLESS_VALUES, MOST_EXPANSION * size):
         raise LogError(
-            f"{file.title} has {size} bytes but claims {numbers:,} values",
+            f"{file.title} has {_size(size)} but claims {numbers:,} values, {_size(8 * numbers)} in memory",
             remedy="it is damaged or made to harm",
         )
     _refuse(file, taken, limit())
+
+
+def refuse_packed_text(opened: Any, file: DataFile) -> None:
+    """Raise where one long value stands for gigabytes of text: a few hundred bytes of the file hold it."""
+    text = sum(
+        chunk.num_values * chunk.total_uncompressed_size
+        for chunk in column_chunks(opened.metadata)
+        if chunk.physical_type == "BYTE_ARRAY"
+        and chunk.total_uncompressed_size > MOST_PACKED * chunk.total_compressed_size
+    )
+    if text > HARMLESS_TEXT:
+        raise LogError(
+            f"{file.title} has {_size(file.size)} but may unpack to {_size(text)} of text",
+            remedy="it is damaged or made to harm",
+        )
 
 
 def bounded(tables: Iterable[pa.Table], file: DataFile) -> Iterator[pa.Table]:

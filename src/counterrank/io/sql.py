@@ -90,10 +90,12 @@ def refuse_other_than_select(query: str) -> None:
         raise ConfigError(f"the query must be one SELECT, which only reads; it holds {kinds}")
 
 
-def parsed(text: str, what: str, *, remedy: str = "") -> tuple[Json, tuple[str, ...]]:
+def parsed(
+    text: str, what: str, *, remedy: str = "", one_row: bool = False
+) -> tuple[Json, tuple[str, ...]]:
     """Return the syntax tree of a condition on one row, or of an aggregate of rows, and its columns.
 
-    What may not run is refused.
+    What may not run is refused; with `one_row` also what takes several rows together, or makes several of one.
     """
     # The line end closes a comment, should there be one.
     before, given = "SELECT (", f"{what} {text[:200]!r}"
@@ -132,6 +134,10 @@ def parsed(text: str, what: str, *, remedy: str = "") -> tuple[Json, tuple[str, 
     changing = set(map(str.lower, columns)) & {*_PRESENT}
     if functions:
         changing |= functions & _changing()
+    if one_row and (several := functions & _of_several_rows()):
+        raise ConfigError(
+            f"{given} uses {min(several)}, which is not about one row; a condition keeps each row once or not at all"
+        )
     if changing:
         raise ConfigError(
             f"{given} uses {min(changing)}, which may change while the log is read; "
@@ -141,15 +147,19 @@ def parsed(text: str, what: str, *, remedy: str = "") -> tuple[Json, tuple[str, 
 
 
 def _inside(node: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object of a syntax tree; a loop, since trees may be deep."""
-    waiting = [node]
+    """Yield every object of a syntax tree but parameters of lambdas; a loop, since trees may be deep."""
+    waiting: list[tuple[Any, frozenset[str]]] = [(node, frozenset())]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-            waiting.extend(one.values())
-        elif isinstance(one, list):
-            waiting.extend(reversed(one))
+        branch, parameters = waiting.pop()
+        if isinstance(branch, list):
+            waiting.extend((element, parameters) for element in reversed(branch))
+        elif isinstance(branch, dict):
+            if branch.get("class") == "LAMBDA" and branch.get("syntax_type") == "LAMBDA_KEYWORD":
+                named = (inner.get("column_names") for inner in _inside(branch["lhs"]))
+                parameters |= {names[0] for names in named if names}
+            if (branch.get("column_names") or [None])[0] not in parameters:
+                yield branch
+                waiting.extend((element, parameters) for element in branch.values())
 
 
 @cache
@@ -161,6 +171,17 @@ def _changing() -> frozenset[str]:
             "WHERE stability IS NOT NULL AND stability <> 'CONSISTENT'"
         ).fetchall()
     return frozenset(row[0] for row in found)
+
+
+@cache
+def _of_several_rows() -> frozenset[str]:
+    """Return the functions that take several rows, or give several: sum(), unnest()."""
+    with connection() as opened:
+        kinds = opened.execute(
+            "SELECT lower(function_name) FROM duckdb_functions() GROUP BY 1 "
+            "HAVING bool_and(function_type IN ('aggregate', 'table', 'window', 'table_macro'))"
+        ).fetchall()
+    return frozenset(row[0] for row in kinds)
 
 
 @contextmanager

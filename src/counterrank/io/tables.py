@@ -32,6 +32,7 @@ from counterrank.io.files import (
     not_utf8,
     refuse_bomb,
     refuse_endless,
+    refuse_packed_text,
     steady,
 )
 
@@ -206,6 +207,7 @@ def open_parquet(file: DataFile, *, ahead: bool = False) -> Any:
         thrift_container_size_limit=_MOST_THRIFT,
     )
     if file.stamp is not None and key not in _FOOTERS:
+        refuse_packed_text(opened, file)
         if len(_FOOTERS) == _MOST_FOOTERS:
             _FOOTERS.clear()
         _FOOTERS[key] = opened.metadata

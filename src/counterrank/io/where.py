@@ -129,7 +129,7 @@ class Where:
         text = given.strip()
         if not text:
             raise ConfigError(f"where is empty; {_EXAMPLE}")
-        node, columns = sql.parsed(text, "the condition", remedy=_EXAMPLE)
+        node, columns = sql.parsed(text, "the condition", remedy=_EXAMPLE, one_row=True)
         try:
             condition = _condition(node)
         except (KeyError, ValueError, RecursionError):
@@ -173,6 +173,8 @@ class Where:
         with sql.connection() as opened, sql.plainly(f"{said} cannot be used"):
             opened.register("log", table)
             answer = sql.table(opened, f"SELECT {sql.name(_ROW)}, ({self.text}\n) AS fits FROM log")
+        if answer.num_rows != table.num_rows:
+            raise ConfigError(f"{said} makes other rows; it keeps each row once or not at all")
         kind = answer.schema.types[1]
         if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
             raise ConfigError(f"{said} gives {kind}, not true or false")

@@ -221,7 +221,8 @@ def no_difference(lift: Number) -> bool:
 def logged(reading: Reading) -> str:
     """Return what the log is and what the logging policy earned."""
     log = reading.log
-    size = f"{counted(log.n, reading.ranking)} of {counted(log.K, 'position')}"
+    most = "up to " if log.shorter else ""
+    size = f"{counted(log.n, reading.ranking)} of {most}{counted(log.K, 'position')}"
     if not known(log.value):
         return f"From {size}."
     return f"From {size}; {reading.logger} earned {plain(log.value, log.stderr)} {reading.unit}."
