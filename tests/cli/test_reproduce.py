@@ -35,3 +35,19 @@ def test_an_estimator_of_ones_own_stands_beside_the_others(tmp_path, counterrank
     for name in ("ips", "aips", "aips (pasif)", "mine"):
         assert f"| {name} |" in done.out
     assert (tmp_path / "out" / "page.md").exists()
+
+
+def test_a_protocol_file_repeats_a_study(tmp_path, counterrank):
+    protocol = tmp_path / "study.toml"
+    protocol.write_text('worlds = "text:1"\nestimators = ["ips", "iips"]\nseeds = 2\n')
+    done = counterrank("reproduce", str(protocol), "--out", "out", "--jobs", "1")
+    assert done.code == 0, done.err
+    assert "| iips |" in done.out and "wrote out/bench.csv" in done.out
+    folder = tmp_path / "out"
+    assert (folder / "bench.csv").read_text().count("\n") == 3
+    assert len(list(folder.glob("*/seed-*.parquet"))) == 2
+    assert 'worlds = ["text:1"]' in (folder / "protocol.toml").read_text()
+    wrong = counterrank("reproduce", str(protocol), "--out", "out", "--seeds", "3")
+    assert wrong.code == 2 and "--seeds does not go with" in wrong.err
+    missing = counterrank("reproduce", "gone.toml", "--out", "out")
+    assert missing.code == 2 and "gone.toml cannot be read as the protocol" in missing.err

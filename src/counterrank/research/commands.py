@@ -5,12 +5,15 @@ import shlex
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from counterrank.cli.console import results_console, seed_option, showing_progress
+from counterrank.common.errors import ConfigError
 from counterrank.research.paper import FIGURES
 
 _WORLDS = ("search", "feed", "shop")
@@ -108,7 +111,8 @@ def simulate(preset: str, n: int, k: int | None, seed: int, out: str, **options:
 # The names stand on a line of their own that is never wrapped, so that scripts can read them.
 _HELP = f"""Reproduce FIGURE of the paper, ours beside the published values; run again to resume.
 
-FIGURE "all" makes every figure; "page" makes page.md from the results that are there.
+FIGURE "all" makes every figure; "page" makes page.md from the results that are there. A file PROTOCOL.toml
+instead, as the bench writes it, repeats that study: worlds, estimators and seeds are those of the file.
 
 \b
 [{"|".join([*FIGURES, "all"])}]
@@ -126,8 +130,17 @@ def _split_names(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) 
     return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
 
 
+class _Figure(click.Choice[str]):
+    """The name of a figure, or a protocol file."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and value.endswith(".toml"):
+            return value
+        return super().convert(value, param, ctx)
+
+
 @click.command("reproduce", help=_HELP, short_help="Reproduce the figures and tables of the paper.")
-@click.argument("figure", type=click.Choice([*FIGURES, "all", "page"]), metavar="FIGURE")
+@click.argument("figure", type=_Figure([*FIGURES, "all", "page"]), metavar="FIGURE")
 @click.option(
     "--seeds",
     default=100,
@@ -150,8 +163,12 @@ def reproduce(figure: str, **options: Any) -> None:
     """Reproduce FIGURE of the paper, ours beside the published values; run again to resume."""
     from counterrank.research import paper
 
-    page = figure == "page"
-    lines = paper.write_page(Path(options["out"])) if page else paper.reproduce(figure, **options)
+    if figure.endswith(".toml"):
+        lines = _study(figure, **options)
+    elif figure == "page":
+        lines = paper.write_page(Path(options["out"]))
+    else:
+        lines = paper.reproduce(figure, **options)
     # What the caller's own folder has can be imported, as with `python -m`.
     sys.path.insert(0, os.getcwd())
     try:
@@ -162,6 +179,20 @@ def reproduce(figure: str, **options: Any) -> None:
         # Other commands leave nothing behind; here every finished seed is a file of its own.
         click.echo("interrupted; finished seeds are kept, run again to resume", err=True)
         raise click.exceptions.Exit(130) from None
+
+
+def _study(path: str, *, out: str, jobs: int | None, **options: Any) -> Iterator[str]:
+    """Repeat the study of a protocol file, yielding its table and what was written."""
+    from counterrank.research import bench
+
+    context = click.get_current_context()
+    for name in options:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise ConfigError(f"--{name} does not go with {path}, which says what is run")
+    result = bench.repeat(path, out, jobs=jobs, progress=False)
+    yield result.summary()
+    for written in result.write(out):
+        yield f"  wrote {written}"
 
 
 @click.command("demo", short_help="Evaluate two policies on the log of a shop, and learn a third.")

@@ -33,7 +33,7 @@ def test_the_page_has_numbers_captions_pictures_and_published_values(tmp_path):
     title = "Figure 2. Error of the estimators over the number of rankings n"
     assert f"## {title}\n" in text and f"![{title}](data-size/figure-2.svg)" in text
     assert "Figure 3" not in text
-    assert "| iips | 0.2" in text and "(0.206, x1.00)" in text
+    assert "| iips | 0.2" in text and "(0.206, x1.00: " in text
     assert "| squared bias / V² | 1000 |" in text and "| variance / V² | 1000 |" in text
     drawn = (tmp_path / "data-size" / "figure-2.svg").read_text(encoding="utf-8")
     # Text is drawn as outlines, each with a comment that says it.
@@ -92,4 +92,7 @@ def test_real_pages_have_tables_of_their_own(tmp_path):
     list(write_page(tmp_path))
     text = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "## Figure 5. Squared errors on an A/B log: CDF and CVaR" in text
-    assert "| ips | 100% | 100% | 0.25 |" in text and "| aips (pasif) | 0% |  | 1 |" in text
+    assert (
+        "| ips | 100% | 100% | 100% | 0.25 |" in text
+        and "| aips (pasif) | 0% | 0% |  | 1 |" in text
+    )

@@ -30,7 +30,7 @@ from counterrank.common.arrays import Floats
 from counterrank.common.errors import ConfigError, require
 from counterrank.common.records import Json
 from counterrank.common.texts import packaged
-from counterrank.research import simulate
+from counterrank.research import simulate, store
 from counterrank.research.bench import Method, Trial, bootstrapped, run_trial
 from counterrank.research.paper.figures import (
     ESTIMATORS,
@@ -40,7 +40,6 @@ from counterrank.research.paper.figures import (
     oracle_noise,
 )
 from counterrank.research.summary import (
-    ENOUGH_SEEDS,
     Rows,
     Summary,
     cells,
@@ -48,10 +47,11 @@ from counterrank.research.summary import (
     markdown,
     paired,
     summarise,
+    with_interval,
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 
 #: What tables and pictures call the metrics.
@@ -60,26 +60,13 @@ TITLES = {"mse": "MSE / V²", "squared_bias": "squared bias / V²", "variance": 
 
 def seed_file(folder: Path, seed: int) -> Path:
     """Return where the results of one seed are kept."""
-    return folder / "published" / f"seed-{seed:06d}.parquet"
+    return store.seed_file(folder / "published", seed)
 
 
 def seeds_in(folder: Path) -> list[int]:
     """Return the seeds whose results a figure's folder holds."""
     files = (folder / "published").glob("seed-*.parquet")
     return sorted(int(path.stem.removeprefix("seed-")) for path in files)
-
-
-def read_seed(path: Path) -> "pa.Table | None":
-    """Return the results of one seed; None where there are none, or only part of a file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if not path.exists():
-        return None
-    try:
-        return pq.read_table(path)
-    except (pa.ArrowInvalid, OSError):
-        return None
 
 
 def read_rows(folder: Path, seeds: Any) -> Rows:
@@ -89,7 +76,7 @@ def read_rows(folder: Path, seeds: Any) -> Rows:
     tables = []
     for seed in seeds:
         path = seed_file(folder, seed)
-        seed_table = read_seed(path)
+        seed_table = store.read_seed(path)
         if seed_table is None:
             raise ConfigError(
                 f"{path} cannot be read as results; run the figure again, which does that seed anew"
@@ -138,25 +125,23 @@ def accuracy_tables(experiment: Experiment, rows: Rows) -> Iterator[str]:
 
 
 def _beside_published(experiment: Experiment, s: Summary, metric: str) -> tuple[str, Any, str]:
+    """Return ours, the published value, and ours divided by it with the interval of ours."""
     name, x, ours = s["estimator"], s["x"], s[metric]
-    theirs = published(experiment.name, metric, name, x)
-    comparison = "" if theirs is None else f" ({theirs:.3g}, x{ours / theirs:.2f})"
+    theirs, comparison = published(experiment.name, metric, name, x), ""
+    if theirs is not None:
+        ratio, low, high = (s[f"{metric}{end}"] / theirs for end in ("", "_low", "_high"))
+        times = f", x{ratio:.2f}: {low:.2g} to {high:.2g}" if s["seeds"] > 1 else ""
+        comparison = f" ({theirs:.3g}{times})"
     return name, x, f"{ours:.3g}{comparison}"
 
 
 def paired_table(rows: Rows, reference: str) -> str:
-    """Return the differences of squared errors on the same seeds, with 95 % intervals."""
-    differences = paired(rows, reference)
-    seeds = min((p["seeds"] for p in differences), default=0)
-    note = f"Differences on the same {seeds} seeds, with 95 % intervals. "
-    note += (
-        "* marks those beyond chance."
-        if seeds >= ENOUGH_SEEDS
-        else f"Fewer than {ENOUGH_SEEDS} seeds: none is told from chance."
-    )
-    number = "{difference:.3g} ({low:.3g} to {high:.3g})".format_map
-    texts = ((p["estimator"], p["x"], number(p) + "*" * p["beyond_chance"]) for p in differences)
-    return grid(f"MSE less that of {reference}, / V²", texts, note)
+    """Return the ratios of squared errors on the same seeds, with 95 % intervals."""
+    comparisons = paired(rows, reference)
+    seeds = min((p["seeds"] for p in comparisons), default=0)
+    texts = ((p["estimator"], p["x"], with_interval(p, "ratio")) for p in comparisons)
+    note = f"From the same {seeds} seeds, with 95 % intervals (Student's t of the logarithm)."
+    return grid(f"MSE divided by that of {reference}", texts, note)
 
 
 def as_csv(rows: Rows) -> str:
@@ -219,7 +204,7 @@ def _spread(seconds: Floats) -> str:
 
 # Pictures.
 
-#: Okabe and Ito's colour-blind safe palette with two more, and a marker for each.
+#: Okabe and Ito's colour-blind safe palette with four more, and a marker for each.
 _PALETTE = (
     "#D55E00",
     "#0072B2",
@@ -231,8 +216,10 @@ _PALETTE = (
     "#000000",
     "#8C510A",
     "#762A83",
+    "#4D9221",
+    "#B2182B",
 )
-_MARKERS = "os^DvPX*<>"
+_MARKERS = "os^DvPX*<>ph"
 
 
 def styles(names: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -455,13 +442,16 @@ def cvar(errors: Floats, alpha: float) -> float:
 
 _AB_HEAD = (
     "estimator",
-    "wins",
+    "wins of all",
+    "wins of the paper's four",
     "below AIPS",
     "mean squared error",
     "CVaR .1",
     "CVaR .3",
     "CVaR .5",
 )
+#: The four that the paper's figure 5 compares.
+PAPERS_FIELD = ("ips", "iips", "rips", PAPERS_AIPS)
 
 
 def ab_rows(_: Experiment, seed: int, methods: list[Method]) -> list[dict[str, Any]]:
@@ -470,26 +460,40 @@ def ab_rows(_: Experiment, seed: int, methods: list[Method]) -> list[dict[str, A
 
 
 def ab_tables(_: Experiment, rows: Rows) -> Iterator[str]:
-    """Yield the share of trials that each estimator wins, its mean squared error and CVaR.
+    """Yield the shares of trials that each estimator wins, its mean squared error and CVaR.
 
-    Beside the wins: in which share its error is below that of the paper's AIPS, the CDF of relative
-    errors at one. Below: errors under that of the value that judges are not seen.
+    A share of wins depends on who competes: it is given among all estimators and among the paper's four. Beside
+    the wins: in which share its error is below that of the paper's AIPS, the CDF of relative errors at
+    one. Below: errors under that of the value that judges are not seen.
     """
     errors = _errors(rows)
-    won = np.bincount(np.stack(list(errors.values())).argmin(axis=0), minlength=len(errors))
+    of_all, of_four = wins(errors), wins({n: errors[n] for n in PAPERS_FIELD if n in errors})
     lines, reference = [], errors.get(PAPERS_AIPS)
-    for name, squared, count in zip(errors, errors.values(), won.tolist(), strict=True):
+    for name, squared in errors.items():
         below = ""
         if reference is not None and name != PAPERS_AIPS:
             below = f"{(squared < reference).mean():.0%}"
         tail = (f"{cvar(squared, alpha):.4g}" for alpha in (0.1, 0.3, 0.5))
-        lines.append((name, f"{count / len(squared):.0%}", below, f"{squared.mean():.4g}", *tail))
+        shares = (f"{field[name]:.0%}" if name in field else "" for field in (of_all, of_four))
+        lines.append((name, *shares, below, f"{squared.mean():.4g}", *tail))
     value, error = float(rows["truth"][0]), float(rows["truth_stderr"][0])
     note = (
         f"B earns {value:.4g} with a standard error of {error:.2g}, whose square is {error**2:.2g}: "
         "estimators that differ by less are not told apart."
     )
     yield markdown(_AB_HEAD, lines, note)
+
+
+def wins(errors: dict[str, Floats]) -> dict[str, float]:
+    """Return the share of trials in which each estimator has the smallest error; the first wins a tie.
+
+    >>> wins({"a": np.array([1.0, 2.0]), "b": np.array([3.0, 0.0])})
+    {'a': 0.5, 'b': 0.5}
+    """
+    if not errors:
+        return {}
+    won = np.bincount(np.stack(list(errors.values())).argmin(axis=0), minlength=len(errors))
+    return dict(zip(errors, (won / won.sum()).tolist(), strict=True))
 
 
 def plot_ab(experiment: Experiment, rows: Rows, folder: Path) -> list[Path]:

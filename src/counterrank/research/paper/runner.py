@@ -14,7 +14,8 @@ from counterrank.research import bench
 from counterrank.research.bench import Method, published_trial, run_trial
 from counterrank.research.paper import figures, results
 from counterrank.research.paper.figures import FIGURES, Experiment, Setting
-from counterrank.research.paper.results import read_seed, seed_file
+from counterrank.research.paper.results import seed_file
+from counterrank.research.store import complete, missing_methods
 from counterrank.research.summary import Rows
 
 
@@ -100,18 +101,6 @@ def write_page(out: Path) -> Iterator[str]:
     yield f"wrote {out / 'page.md'}"
 
 
-def missing_methods(methods: Sequence[Method], path: Path) -> list[Method] | None:
-    """Return the methods of which a seed's file has no results, None where nothing is missing.
-
-    A file is whole for those it has; one that cannot be read has none.
-    """
-    table = read_seed(path)
-    if table is None:
-        return list(methods)
-    present = set(table["estimator"].to_pylist())
-    return [method for method in methods if method.name not in present] or None
-
-
 def seeds_to_run(methods: Sequence[Method], seeds: Sequence[int], folder: Path) -> list[int]:
     """Return the seeds of which something is missing, or whose file is only part of one."""
     return [seed for seed in seeds if missing_methods(methods, seed_file(folder, seed)) is not None]
@@ -134,21 +123,12 @@ def run_seeds(
 
 def run_seed(experiment: Experiment, folder: Path, methods: Sequence[Method], seed: int) -> None:
     """Run what is missing of one seed, at every value of the figure, and write its file anew."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = seed_file(folder, seed)
-    missing = missing_methods(methods, path)
-    if missing is None:
-        return
-    rows = [{"seed": seed, **row} for row in KINDS[experiment.kind][0](experiment, seed, missing)]
-    table = pa.Table.from_pylist(rows)
-    # Read again at the end: what other estimators left there stays.
-    before = read_seed(path)
-    if before is not None:
-        table = pa.concat_tables([before, table], promote_options="default")
-    with atomic.replacing(path) as temporary:
-        pq.write_table(table, temporary)
+    run = KINDS[experiment.kind][0]
+    complete(
+        seed_file(folder, seed),
+        methods,
+        lambda missing: [{"seed": seed, **row} for row in run(experiment, seed, missing)],
+    )
 
 
 def trial_rows(experiment: Experiment, seed: int, methods: list[Method]) -> list[dict[str, Any]]:
