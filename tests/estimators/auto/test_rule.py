@@ -1,5 +1,6 @@
 """The rule by itself: a pure function of means and covariances, moved and bounded as it says."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,14 +11,16 @@ from scipy.special import ndtr
 import counterrank as cr
 from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.rule import (
+    DIFFER,
     Decision,
     MemberStep,
     Summary,
+    adaptive,
     basis_of,
     decide,
     half_of_lift,
     moved,
-    taken,
+    threshold,
 )
 from counterrank.estimators.auto.solving import Members, MemberTable, solution_of
 from counterrank.estimators.base import Estimate
@@ -95,7 +98,12 @@ def half_of(given, decision):
     return half_of_lift(given, decision)
 
 
-MODELLED = {"members": ("models", "aimed", "iips", "ips"), "models": (0.9, 1.2)}
+#: Own-position weights never occurred, so that the other steps stand alone.
+MODELLED = {
+    "members": ("models", "aimed", "iips", "ips"), "models": (0.9, 1.2),
+    "seen": np.array([True, True, False, True]),
+}  # fmt: skip
+ALONE = {**MODELLED, "models": ()}
 #: Whole rankings too rare to tell anything.
 RARE = 1e6
 
@@ -103,14 +111,13 @@ RARE = 1e6
 @pytest.mark.parametrize("difference", [0.05, 0.19, 0.21, 0.3, -0.3, 2.0])
 def test_the_estimate_moves_by_the_formula_and_the_interval_by_all_of_it(difference):
     """Nothing within two standard errors; beyond, all but the square of two over z."""
-    given = summary(
-        [1.0, 1.0 + difference, 9.0, 1.0], [0.0, 0.1, 0.1, RARE], members=MODELLED["members"]
-    )
+    given = summary([1.0, 1.0 + difference, 9.0, 1.0], [0.0, 0.1, 0.1, RARE], **ALONE)
     found = decide(given)
     z = abs(difference) / 0.1
     share = max(1 - (2 / z) ** 2, 0.0)
     np.testing.assert_allclose(found.weights, [1 - share, share, 0, 0], atol=1e-12)
-    assert found.centre.tolist() == [0, 1, 0, 0] and found.allowance == 0.0
+    assert found.centre.tolist() == [0, 1, 0, 0]
+    assert found.allowance == pytest.approx((1 - share) * abs(difference) / 2)
     step = found.steps[0]
     assert (step.towards, step.share) == ("aimed", pytest.approx(share, abs=1e-12))
     assert step.difference == pytest.approx(difference) and step.difference_stderr == pytest.approx(
@@ -126,18 +133,17 @@ def test_the_interval_contains_the_truth_whatever_the_bias_in_the_direction_of_t
     """
     draws, inside = 4_000, 0
     for number, d in enumerate(bias + np.random.default_rng(7).standard_normal(draws)):
-        given = summary(
-            [0.0, d, 9.0, 0.0], [0.01, 1.0, 1.0, RARE], members=MODELLED["members"], earned=0.0
-        )
+        given = summary([0.0, d, 9.0, 0.0], [0.01, 1.0, 1.0, RARE], **ALONE, earned=0.0)
         found = decide(given)
         centre, value = (w @ given.value[1:5] for w in (found.centre, found.weights))
-        half = half_of(given, found)
-        inside += abs(centre - bias) <= half
-        assert abs(centre - value) <= half + 1e-9
+        half, middle = half_of(given, found), (centre + value) / 2
+        inside += abs(middle - bias) <= half
+        # Never near an end.
+        assert abs(middle - value) <= half / 2
         if number < 5:
             lift = estimate_of(given, found, level=0.95).lift
             ends = (lift.value, lift.low, lift.high)
-            np.testing.assert_allclose(ends, (value, centre - half, centre + half))
+            np.testing.assert_allclose(ends, (value, middle - half, middle + half))
     assert inside / draws >= 0.94
 
 
@@ -156,7 +162,7 @@ def test_every_step_is_taken_from_the_combination_so_far():
             share = 1 - (2 * s / d) ** 2
             assert 0.0 < share < 1.0
             w = w + share * move
-        np.testing.assert_allclose(moved(given, start, 0.0)[0], w, rtol=1e-12)
+        np.testing.assert_allclose(moved(given, np.eye(3)[start], start + 1, 0.0)[0], w, rtol=1e-12)
 
 
 def test_members_whose_weights_never_occurred_are_not_asked():
@@ -169,9 +175,9 @@ def test_members_whose_weights_never_occurred_are_not_asked():
 def test_without_an_aimed_step_the_interval_starts_at_the_next_member():
     """Log ratios that are all equal: a deterministic target and a uniform logger."""
     seen = np.array([True, False, True, True])
-    given = summary([1.0, 1.0, 1.4, 1.0], [0.01, 0.0, 0.5, RARE], seen=seen, **MODELLED)
+    given = summary([1.0, 1.0, 1.4, 1.0], [0.01, 0.0, 0.5, RARE], **{**MODELLED, "seen": seen})
     found = decide(given)
-    assert found.centre.tolist() == [0, 0, 1, 0] and found.weights.tolist() == [1, 0, 0, 0]
+    assert found.centre.tolist() == [0, 0, 1, 0] and found.weights[2] < 1e-3
     assert half_of(given, found) > 1.96 * 0.5
 
 
@@ -181,8 +187,9 @@ def test_the_allowance_adds_its_parts_in_squares():
     assert found.parts == {
         "models disagree": pytest.approx(0.15),
         "rests on the models alone": pytest.approx(0.25),
+        DIFFER: pytest.approx(0.05),
     }
-    assert found.allowance == pytest.approx(np.hypot(0.15, 0.25))
+    assert found.allowance == pytest.approx(np.sqrt(0.15**2 + 0.25**2 + 0.05**2))
     more = decide(
         summary([1.5, 1.6, 9.0, 1.5], [0.0, 0.2, 0.1, 5.0], alone=0.5, jointly=0.8, **MODELLED)
     )
@@ -194,30 +201,83 @@ def test_whole_rankings_need_no_allowance_where_their_interval_is_shorter():
     given = summary([1.5, 1.6, 9.0, 1.515], [0.0, 0.2, 0.1, 0.01], **changes, **MODELLED)
     found = decide(given)
     assert found.centre.tolist() == [0, 0, 0, 1]
-    assert found.parts == {"never shown": pytest.approx(0.02 * 0.5)}
+    assert found.parts == {
+        "never shown": pytest.approx(0.02 * 0.5),
+        DIFFER: pytest.approx(0.0075 * (1 - found.weights[3])),
+    }
     assert estimate_of(given, found).unreached == 0.0
     less = summary([1.5, 1.6, 9.0, 1.515], [0.0, 0.2, 0.1, 0.5], **changes, **MODELLED)
     wide = decide(less)
     assert wide.centre.tolist() == [0, 1, 0, 0] and estimate_of(less, wide).unreached == 0.5
 
 
-def test_an_estimate_beyond_the_end_of_its_interval_goes_back_to_the_end():
-    # The start is 1.9 standard errors of the difference away, which is chance, but the corrected
-    # estimate errs less than the difference.
-    whole = np.diag([0.0, 0.05, 0.01, 1.0, 1e9])
-    given = summary(
-        [1.0, 1.45, 9.0, 1.0], np.ones(4), members=MODELLED["members"], covariance=whole
-    )
+@pytest.mark.parametrize("error", [0.03, 0.05, 0.2])
+def test_the_interval_has_room_on_both_sides_of_estimate_and_centre(error):
+    """1.9 standard errors of the difference are chance, but the corrected estimate errs less than the difference."""
+    whole = np.diag([0.0, 0.05, error**2, 1.0, 1e9])
+    given = summary([1.0, 1.45, 9.0, 1.0], np.ones(4), covariance=whole, **ALONE)
     found = decide(given)
-    assert taken(0.45, np.sqrt(0.06)) == 0.0
-    assert half_of(given, found) < 0.45
-    value = found.weights @ given.value[1:5]
-    assert value == pytest.approx(1.45 - half_of(given, found), rel=1e-12)
+    value, centre = (w @ given.value[1:5] for w in (found.weights, found.centre))
+    assert (value, centre) == (1.0, 1.45) and found.allowance == pytest.approx(0.225)
+    half = half_of(given, found)
+    estimate = estimate_of(given, found, level=0.95)
+    low, high = estimate.interval()
+    np.testing.assert_allclose((low, high), (1.225 - half, 1.225 + half), rtol=1e-12)
+    # The one-sided quantile, at least, beyond both of them.
+    assert min(value - low, high - centre) >= 1.644 * error
 
 
-def test_own_position_weights_do_not_move_models_that_see_the_page_unless_they_are_all_there_is():
-    given = summary([1.0, 1.0, 2.0, 1.0], [0.01, 0.1, 0.01, 9.0], **MODELLED)
-    assert decide(given).weights.tolist() == [1.0, 0.0, 0.0, 0.0]
+def correlated(variances, covariance, values, **changes):
+    """Models, own-position weights and whole rankings; the logged reward is zero and known."""
+    whole = np.diag([0.0, *variances, 1e9])
+    whole[1, 2] = whole[2, 1] = covariance
+    members = ("models", "iips", "ips")
+    return summary(
+        [*values, 0.0], np.ones(3), members=members, covariance=whole, earned=0.0, **changes
+    )
+
+
+@pytest.mark.parametrize("d", [-3.0, -0.4, 0.0, 0.4, 1.0, 5.0])
+def test_own_position_weights_move_the_estimate_by_the_formula(d):
+    """V = 1, Var(own) = 1.6 and a covariance of 0.5: s^2 = 1.6, c = -0.5."""
+    given = correlated((1.0, 1.6), 0.5, (2.0, 2.0 + d))
+    g = 0.5 / 1.6
+    least, corrected = 1.0 - 0.5**2 / 1.6, 1.6
+    limit = threshold(least / corrected) * np.sqrt(1.6)
+    share = g + (1 - g) * max(0.0, 1 - limit / abs(d)) if d else g
+    move = np.array([-1.0, 1.0, 0.0])
+    assert adaptive(given, np.eye(3)[0], move) == pytest.approx(share, rel=1e-12)
+    found = decide(given)
+    np.testing.assert_allclose(found.weights, [1 - share, share, 0], atol=1e-7)
+    assert found.steps[0] == MemberStep("iips", pytest.approx(d), pytest.approx(1.6**0.5), share)
+
+
+def test_without_noise_own_position_weights_are_followed_and_rounding_is_not():
+    assert decide(correlated((0.0, 0.0), 0.0, (1.0, 1.5))).weights[1] == 1.0
+    assert decide(correlated((0.0, 0.0), 0.0, (1.0, 1.0))).weights[1] == 0.0
+
+
+def risk(limit, bias):
+    """Mean squared error of the soft threshold of N(bias, 1) for the bias."""
+    z = np.linspace(-9.0, 9.0, 6001)
+    seen = bias[:, None] + z
+    kept = np.sign(seen) * np.maximum(np.abs(seen) - limit, 0.0)
+    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
+    return (kept - bias[:, None]) ** 2 @ density
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.03, 0.1, 0.3, 0.6, 0.9])
+def test_the_threshold_has_nearly_the_least_regret(ratio):
+    bias = np.linspace(0.0, 8.0, 81)
+    oracle = ratio + (1 - ratio) * bias**2 / (1 + bias**2)
+
+    def regret(limit):
+        return ((ratio + (1 - ratio) * risk(limit, bias)) / oracle).max()
+
+    assert regret(threshold(ratio)) <= 1.1 * min(regret(x) for x in np.linspace(0.3, 2.0, 35))
+
+
+def test_one_position_has_whole_rankings_in_place_of_own_positions():
     single = summary([1.0, 1.0, 2.0], [0.01, 0.1, 0.01], members=("models", "aimed", "iips"), models=(1.0,),
                      alpha=np.ones(1), at=np.ones((1, 4)), volume=np.zeros(1))  # fmt: skip
     assert decide(single).weights[2] > 0.99
@@ -225,9 +285,10 @@ def test_own_position_weights_do_not_move_models_that_see_the_page_unless_they_a
 
 def test_models_that_the_log_refutes_do_not_disagree():
     given = summary([1.5, 1.6, 9.0, 1.5], [0.0, 0.2, 0.1, 5.0], **MODELLED)
-    assert decide(given).parts == {"models disagree": pytest.approx(0.15)}
+    differ = {DIFFER: pytest.approx(0.05)}
+    assert decide(given).parts == {"models disagree": pytest.approx(0.15), **differ}
     found = decide(given, counted=np.array([True, False]))
-    assert not found.parts and (found.weights == decide(given).weights).all()
+    assert found.parts == differ and (found.weights == decide(given).weights).all()
 
 
 def test_what_lists_leave_unknown_counts_for_what_rests_on_models():
@@ -241,7 +302,7 @@ def test_what_lists_leave_unknown_counts_for_what_rests_on_models():
 def test_whole_rankings_count_by_what_lists_leave_unknown():
     # d = 0.1 with s = 0.1: chance by itself. Beside an unknown variance of 0.03 it is three quarters
     # of what is known.
-    given = summary([1.0, 1.0, 1.0, 1.1], [0.0, 0.0, 0.1, 0.1], members=MODELLED["members"])
+    given = summary([1.0, 1.0, 1.0, 1.1], [0.0, 0.0, 0.1, 0.1], **ALONE)
     assert decide(given).steps[-1].share == 0.0
     found = decide(given, unknown=0.03)
     assert found.steps[-1].towards == "ips" and found.steps[0].share == 0.0
@@ -254,24 +315,26 @@ def test_whole_rankings_count_by_what_lists_leave_unknown():
 
 
 def test_a_group_of_rows_follows_all_rows_and_has_an_interval_of_its_own():
-    whole = summary([1.0, 1.02, 9.0, 1.0], [0.0, 0.1, 0.1, RARE], members=MODELLED["members"])
-    group = summary([1.0, 1.7, 9.0, 1.0], [0.0, 0.3, 0.1, RARE], members=MODELLED["members"])
+    whole = summary([1.0, 1.02, 9.0, 1.0], [0.0, 0.1, 0.1, RARE], **ALONE)
+    group = summary([1.0, 1.7, 9.0, 1.0], [0.0, 0.3, 0.1, RARE], **ALONE)
     decision = decide(whole)
     assert decide(group).weights[1] > 0.2 and decision.weights[1] == 0.0
     found = decide(group, follows=decision)
     # All rows do not move. The group moves by what its own rows show beyond chance.
     assert found.centre.tolist() == [0, 1, 0, 0] and half_of(group, found) > 0.3 * 1.96
     assert found.weights @ group.value[1:5] == pytest.approx(1.0 + 0.7 * (1 - (0.6 / 0.7) ** 2))
-    far = summary([1.0, 9.0, 9.0, 1.0], [0.0, 0.3, 0.1, RARE], members=MODELLED["members"])
+    far = summary([1.0, 9.0, 9.0, 1.0], [0.0, 0.3, 0.1, RARE], **ALONE)
     followed = decide(far, follows=decision)
     assert followed.weights @ far.value[1:5] == pytest.approx(1.0 + 8.0 * (1 - (0.6 / 8.0) ** 2))
-    calm = summary([1.0, 1.5, 9.0, 1.0], [0.0, 0.3, 0.1, RARE], members=MODELLED["members"])
+    calm = summary([1.0, 1.5, 9.0, 1.0], [0.0, 0.3, 0.1, RARE], **ALONE)
     assert decide(calm, follows=decision).weights.tolist() == [1.0, 0.0, 0.0, 0.0]
 
 
 def test_a_given_allowance_is_the_allowance():
     found = decide(summary([1.0, 1.2], [0.0, 0.1]), allowance=0.4)
-    assert found.allowance == 0.4 and found.parts == {"given": 0.4}
+    assert found.parts == {"given": 0.4, DIFFER: pytest.approx(0.1)}
+    known = decide(summary([1.2, 1.2], [0.0, 0.1]), allowance=0.4)
+    assert known.allowance == 0.4 and known.parts == {"given": 0.4}
 
 
 def test_what_the_logger_never_shows_is_not_measured_by_whole_rankings_either():
@@ -345,9 +408,9 @@ def test_the_estimate_and_its_interval_are_their_combinations_of_members():
     assert found.value == pytest.approx(value, rel=1e-12)
     assert found.stderr == pytest.approx(se, rel=1e-12)
     for level in (0.5, 0.9):
-        half = bias_aware_half(se, 0.07, level, 4)
+        half, middle = bias_aware_half(se, 0.07, level, 4), (centre + value) / 2
         np.testing.assert_allclose(
-            found.interval(level), (centre - half, centre + half), rtol=1e-12
+            found.interval(level), (middle - half, middle + half), rtol=1e-12
         )
     assert (found.ess, found.n, found.level, found.allowance) == (20.0, 40, 0.9, 0.07)
 
@@ -355,11 +418,12 @@ def test_the_estimate_and_its_interval_are_their_combinations_of_members():
     covariance = given.covariance[:4, :4]
     error = np.sqrt(away @ covariance @ away)
     half = bias_aware_half(error, 0.07, 0.9, 4)
-    wanted = [value - 0.8, error, centre - 0.8 - half, centre - 0.8 + half]
+    middle = (value + centre) / 2
+    wanted = [value - 0.8, error, middle - 0.8 - half, middle - 0.8 + half]
     np.testing.assert_allclose([lift.value, lift.stderr, lift.low, lift.high], wanted, rtol=1e-12)
     gradient = np.array([-value / 0.8**2, *(c / 0.8)])
     half = bias_aware_half(np.sqrt(gradient @ covariance @ gradient), 0.07 / 0.8, 0.9, 4)
-    middle = centre / 0.8 - 1
+    middle = middle / 0.8 - 1
     np.testing.assert_allclose(
         [lift.relative, lift.relative_low, lift.relative_high],
         [value / 0.8 - 1, middle - half, middle + half],
@@ -397,7 +461,7 @@ def test_few_units_have_few_degrees_of_freedom_and_a_logger_that_earned_nothing_
     given = of_two_positions(units=2, value=np.array([0.0, 1.0, 1.3, 1.1, 0.9, 1.2]))
     found = estimate_of(given)
     half = bias_aware_half(found.stderr, 0.07, 0.9, 1)
-    centre = np.array([0.1, 0.3, 0.6]) @ given.value[1:4]
+    centre = np.array([0.15, 0.4, 0.45]) @ given.value[1:4]
     np.testing.assert_allclose(found.interval(), (centre - half, centre + half), rtol=1e-12)
     half = bias_aware_half(found.lift.stderr, 0.07, 0.9, 1)
     assert found.lift.high == pytest.approx(centre + half, rel=1e-12)
@@ -418,6 +482,8 @@ def test_flags_say_what_is_missing_and_what_is_not():
     assert [flag.partition(":")[0] for flag in calm.flags] == ["bias-allowance"]
     given = of_two_positions(unsupported=np.zeros(3), alone=0.0)
     assert estimate_of(given, chosen(allowance=0.0)).flags == ()
+    between = replace(chosen(allowance=0.0), parts={DIFFER: 0.1})
+    assert estimate_of(given, between).flags == ()
 
 
 def test_a_log_is_no_evidence_without_weights_or_beyond_the_reach_of_models():

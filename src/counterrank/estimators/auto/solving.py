@@ -325,7 +325,7 @@ def _summary(
 
 
 def _quantity(table: MemberTable, decision: Decision) -> Quantity:
-    """Return the value at the decision's weights, with the error of its centre."""
+    """Return the value at the decision's weights, with the error of its centre, and midway between them."""
     members = table.members
     of_members = slice(1, 1 + len(members.names))
     value, centre = (
@@ -338,7 +338,7 @@ def _quantity(table: MemberTable, decision: Decision) -> Quantity:
         refits=decision.centre @ members.refits[of_members],
         model_variance=decision.unknown,
         allowance=decision.allowance,
-        shift=centre - value,
+        shift=(centre - value) / 2,
     )
 
 
