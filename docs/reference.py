@@ -15,7 +15,7 @@ from counterrank.common.findings import TITLES, Finding
 from counterrank.common.options import COMMANDS, NESTED, OPTIONS, READING, Group, Kind
 from counterrank.common.records import Record
 from counterrank.estimators import Estimate, Lift
-from counterrank.evaluation import Evaluation
+from counterrank.evaluation import ABTest, ArmMetric, Evaluation
 from counterrank.report.loading import KINDS
 
 HERE = Path(__file__).parent / "reference"
@@ -247,6 +247,11 @@ class Schema:
             body = self.record(self.kind)
         else:
             body = _object({"audit": _array(self.of(Finding))})
+        if self.kind is ABTest:
+            # Those of the primary metric stand at the top, too.
+            primary = self.record(ArmMetric)["properties"]
+            body["properties"] |= {name: primary[name] for name in ("arms", "lifts")}
+            body["required"] += ["arms", "lifts"]
         body["properties"] = {"schema": {"const": self.kind.SCHEMA}, **body["properties"]}
         body["required"] = ["schema", *body["required"]]
         head = {

@@ -43,7 +43,7 @@ def test_table_page_and_json(counterrank, written, tmp_path):
     assert "new over old" in found.out and "difference in means" in found.out
     model = json.loads((tmp_path / "test.json").read_text())
     assert model["lifts"][0]["from"] == "old" and model["lifts"][0]["headline"] == "pooled"
-    assert "Lifts per ranking" in (tmp_path / "page.html").read_text()
+    assert "Lifts in reward per ranking" in (tmp_path / "page.html").read_text()
     piped = counterrank(*asked, "--json=-")
     assert json.loads(piped.out) == model
 
@@ -68,7 +68,7 @@ def test_results_are_listed_with_their_page(counterrank, written, tmp_path):
     found = counterrank("history", "runs", "--out=all.html")
     assert found.code == 0 and "1 report" in found.out
     page = (tmp_path / "all.html").read_text()
-    assert "A/B test" in page and ("was found" in page or "per ranking than" in page)
+    assert "A/B test" in page and "Decision: " in page
     assert "All results" in next((tmp_path / "all-reports").iterdir()).read_text()
 
 

@@ -79,9 +79,12 @@ def test_intervals_hold_and_find_no_winner_by_chance():
 
 def test_wrong_probabilities_and_arms_that_differ_otherwise_leave_the_plain_difference():
     wrong = {"a": POLICIES["a"], "b": np.array([0.1, 0.3, 0.6])}
-    found = cr.abtest(test_of(2, 4000, POLICIES, serve=wrong), "arm").lift("b")
+    test = cr.abtest(test_of(2, 4000, POLICIES, serve=wrong), "arm")
+    found = test.lift("b")
     assert found.headline == "plain" and found.saved == 0.0
-    assert [note.code for note in found.notes][0] == "arm-weights"
+    # Its own rows say which arm it is.
+    assert {note.target for note in test.notes if note.fatal} == {"b"} and not test.valid
+    assert "arm-weights" in [note.code for note in found.notes]
     found = cr.abtest(test_of(3, 6000, shift=0.2), "arm").lift("b")
     assert found.headline == "plain" and found.lift == found.plain
     assert "arms-contradict" in [note.code for note in found.notes] and not found.agree
@@ -257,17 +260,24 @@ def test_interleaved_rows_are_read_the_same_way():
 def test_the_result_is_written_and_read_again():
     found = cr.abtest(test_of(13, shift=0.3), "arm")
     plain = json.loads(found.to_json())
-    assert plain["schema"] == "counterrank/abtest/1"
+    assert plain["schema"] == "counterrank/abtest/2"
+    assert plain["lifts"] == plain["metrics"][0]["lifts"]
     assert set(plain["arms"][0]) >= {"name", "rows", "earned", "stderr"}
     lift = plain["lifts"][0]
     assert set(lift) >= {"from", "to", "plain", "pooled", "headline", "saved"}
     assert set(lift["plain"]) >= {"value", "low", "high"}
     again = ABTest.from_dict(plain)
     assert again == found and isinstance(again.lifts[0].headline, str)
-    with pytest.raises(ConfigError, match="abtest/1. is expected here"):
+    older = {key: value for key, value in plain.items() if key not in ("metrics", "decision")}
+    read = ABTest.from_dict({**older, "schema": "counterrank/abtest/1"})
+    assert read.lifts == found.lifts and read.arms == found.arms and read.decision is None
+    with pytest.raises(ConfigError, match="abtest/2. is expected here"):
         ABTest.from_dict({"schema": "counterrank/validation/1"})
-    with pytest.raises(ConfigError, match=r"damaged: 'lifts\[0\].plain.low' is not a number"):
-        ABTest.from_dict({**plain, "lifts": [{**lift, "plain": {**lift["plain"], "low": "x"}}]})
+    with pytest.raises(
+        ConfigError, match=r"damaged: 'metrics\[0\].lifts\[0\].plain.low' is not a number"
+    ):
+        damaged = {**lift, "plain": {**lift["plain"], "low": "x"}}
+        ABTest.from_dict({**plain, "metrics": [{**plain["metrics"][0], "lifts": [damaged]}]})
     assert repr(found).startswith("ABTest(baseline='a', b: ")
 
 

@@ -121,13 +121,11 @@ def test_differences_and_ratios_have_the_gradient_of_the_function():
 
 
 def test_what_is_known_beyond_the_rows_goes_with_differences_and_ratios():
-    new = Quantity(
-        SUMS, 2.0, np.eye(4)[1], model_variance=0.04, allowance=0.2, shift=0.1, freedom=7.0
-    )
+    new = Quantity(SUMS, 2.0, np.eye(4)[1], model_variance=0.04, allowance=0.2, shift=0.1)
     base = Quantity(SUMS, 4.0, np.eye(4)[0], model_variance=0.01, allowance=0.1, shift=0.2)
     lift, ratio = new - base, new / base
     assert (lift.allowance, lift.model_variance) == pytest.approx((0.3, 0.05))
-    assert lift.freedom == 7.0 and lift.shift == pytest.approx(-0.1)
+    assert lift.df == N - 1 and lift.shift == pytest.approx(-0.1)
     assert ratio.allowance == pytest.approx((0.2 + 0.5 * 0.1) / 4.0)
     assert ratio.model_variance == pytest.approx((0.04 + 0.25 * 0.01) / 16.0)
     assert ratio.shift == pytest.approx((0.1 - 0.5 * 0.2) / 4.0)

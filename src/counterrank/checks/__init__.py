@@ -13,6 +13,7 @@ from counterrank.checks.auditor import (
     auditor_of,
 )
 from counterrank.checks.base import Audit, Check, Tallies
+from counterrank.checks.rows import days_of
 from counterrank.checks.scores import Coverage, count_scored, fitted_temperature, scored_rows
 from counterrank.checks.weights import context_cuts
 from counterrank.common.findings import Finding
@@ -38,6 +39,7 @@ __all__ = [
     "concluded",
     "context_cuts",
     "count_scored",
+    "days_of",
     "fitted_temperature",
     "scored_rows",
 ]

@@ -1,5 +1,7 @@
 """counterrank abtest: a test that ran, with every row read for every ranker."""
 
+import click
+
 from counterrank.cli.calls import Call, command
 
 _ABTEST = """Examples:
@@ -7,11 +9,13 @@ _ABTEST = """Examples:
 \b
   counterrank abtest test.parquet --arm variant --policy a=plackett-luce --policy b=plackett-luce
   counterrank abtest test.parquet --arm variant --baseline control --html test.html --json test.json
-  counterrank abtest test.parquet --arm variant --sequential
+  counterrank abtest test.parquet --arm variant --sequential --time day
+  counterrank abtest test.parquet --arm variant --reward clicks=click --reward revenue=revenue \\
+      --primary clicks --guardrail 'revenue >= -0.01' --segment device
 
 The log holds the rows of all arms. Each arm has a column of its own name with its probabilities of the shown items in
-every row, also those that another arm served, or scores (NAME_scores) and --policy NAME=KIND. Exit codes: 0 done; 2 bad
-usage or bad input.
+every row, also those that another arm served, or scores (NAME_scores) and --policy NAME=KIND. Exit codes: 0 done; 1 the
+arms cannot be compared, or --require was not met; 2 bad usage or bad input.
 """
 
 
@@ -20,4 +24,13 @@ def abtest(call: Call) -> None:
     """Read an A/B test with its log: each row is used for every ranker that could have shown it."""
     from counterrank.evaluation import abtest
 
-    call.hand_over(call.run(abtest, **call.settings))
+    result = call.run(abtest, **call.settings)
+    call.hand_over(result)
+    if not result.valid:
+        click.echo("the test is not valid: its arms cannot be compared", err=True)
+    elif call.get("require") and result.decision.action != "ship":
+        why = "; ".join(reason.text for reason in result.decision.reasons)
+        click.echo(f"the decision is {result.decision.action}, ship was required: {why}", err=True)
+    else:
+        return
+    raise click.exceptions.Exit(1)

@@ -282,6 +282,7 @@ TITLES: dict[str, str] = {
     "primary-worse": "The primary metric is worse",
     "primary-open": "The primary metric is undecided",
     "primary-same": "The primary metric is the same",
+    "primary-enough": "The test would have seen a lift that matters",
     "primary-evidence": "The evidence on the primary metric is weak",
     "guardrail-safe": "A guardrail is safe",
     "guardrail-broken": "A guardrail is broken",

@@ -592,22 +592,27 @@ COMMANDS: Final = {
         },
     ),
     "validate": Command(
-        "arm estimators rewards level columns unit policies scores config json html quiet",
-        keys="primary seed",
+        "arm estimators rewards columns unit policies scores config json html",
+        keys="level primary seed quiet",
         required=("arm",),
         words={"estimators": "The estimator to check."},
         defaults={"estimators": "auto"},
     ),
     "abtest": Command(
-        "arm baseline level sequential columns unit policies scores config json html quiet",
-        keys="seed",
+        "arm rewards guardrails baseline segments sequential time columns policies scores config json html "
+        "require",
+        keys="level unit primary practical seed quiet",
         required=("arm",),
         words={
             "arm": "Column that says which arm served a row; COLUMN:a=60,b=40 adds the planned shares.",
             "baseline": "The arm that others are compared with (default: the first by name).",
+            "practical": "Smallest relative lift of the primary metric that matters.",
             "sequential": "Intervals that are valid at every look at a growing test; shortest at about "
             "ROWS rankings (10000).",
+            "time": "Column of days or timestamps, from which the days that are left are counted.",
+            "require": "Exit with 1 unless the decision is to ship an arm.",
         },
+        defaults={"practical": SHARE},
     ),
     "curve": Command(
         "out columns logger config",

@@ -1,6 +1,7 @@
 """The one orchestration: a log and targets in, an Evaluation out."""
 
-from counterrank.evaluation.abtesting import ABTest, ArmLift, abtest
+from counterrank.evaluation.abtest_result import ABTest, ArmDecision, ArmLift, ArmMetric
+from counterrank.evaluation.abtesting import abtest
 from counterrank.evaluation.arms import Validation, ValidationSummary, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.exploration import detectable, rows_for, sensible
@@ -27,7 +28,9 @@ from counterrank.evaluation.run import evaluate
 
 __all__ = [
     "ABTest",
+    "ArmDecision",
     "ArmLift",
+    "ArmMetric",
     "DEFAULT_ESTIMATORS",
     "LEVELS",
     "MORE_ROWS",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -247,9 +247,12 @@ def earned_by(part: RankingLog, metric: Metric) -> Quantity:
     return above / below[0] if below else above
 
 
-def with_arms(log: LogLike, arm: str, reading: Mapping[str, Any]) -> tuple[RankingLog, list[str]]:
+def with_arms(
+    log: LogLike, arm: str, reading: Mapping[str, Any], segments: Iterable[str] = ()
+) -> tuple[RankingLog, list[str]]:
     """Return the log with a target for each arm, and the arms in order of their names."""
-    whole = _opened(log, arm, reading)
+    carried = [arm, *segments]
+    whole = _opened(log, carried, reading)
     no_weight(whole, "comparisons of arms")
     if arm not in whole.columns:
         known = ", ".join(whole.columns) or "none"
@@ -269,7 +272,7 @@ def with_arms(log: LogLike, arm: str, reading: Mapping[str, Any]) -> tuple[Ranki
     missing = [name for name in arms if name not in whole.targets]
     if missing and not isinstance(log, RankingLog):
         # Columns whose form does not set them apart have to be named.
-        whole = _opened(log, arm, {**reading, "targets": arms})
+        whole = _opened(log, carried, {**reading, "targets": arms})
         missing = []
     if missing:
         raise LogError(
@@ -285,14 +288,16 @@ def with_arms(log: LogLike, arm: str, reading: Mapping[str, Any]) -> tuple[Ranki
     return whole, arms
 
 
-def _opened(log: LogLike, arm: str, reading: Mapping[str, Any]) -> RankingLog:
+def _opened(log: LogLike, carried: Sequence[str], reading: Mapping[str, Any]) -> RankingLog:
     from counterrank.io import in_memory
 
     try:
-        return in_memory(log, [arm], reading)
+        return in_memory(log, carried, reading)
     except MissingColumnError as problem:
         # The reader calls the column a segment; the user named an arm.
-        said = problem.said.replace(" for segment", " for the arm")
+        said = problem.said
+        if f"'{carried[0]}'" in said:
+            said = said.replace(" for segment", " for the arm")
         raise MissingColumnError(said, remedy=problem.remedy) from problem
 
 

@@ -26,7 +26,7 @@ from counterrank.evaluation.result import (
 )
 from counterrank.evaluation.solve import Table
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics
-from counterrank.statistics import Quantity, together
+from counterrank.statistics import Number, Quantity, together
 from counterrank.statistics import correlations as correlations_of
 
 SHIP, HOLD, TEST = "ship", "hold", "test"
@@ -214,19 +214,28 @@ def _family(rails: Sequence[_Rail]) -> Floats:
 def _judged(rail: _Rail, target: str, level: float) -> GuardrailResult:
     guardrail, estimate, _, evidence, label = rail
     lift, relative = estimate.lift_at(level)
-    number = relative if guardrail.relative else lift
+    evidence = "insufficient" if estimate.not_estimable else evidence
+    return judged_guardrail(
+        guardrail, target, relative if guardrail.relative else lift, evidence, label
+    )
+
+
+def judged_guardrail(
+    guardrail: Guardrail, target: str, lift: Number, evidence: str, label: str = ""
+) -> GuardrailResult:
+    """Return what a lift, relative where the guardrail is, says of a guardrail, in a group of rows or in all."""
     return GuardrailResult(
         expression=guardrail.text,
         target=target,
         # An interval that is not known leaves everything open.
-        status=status_of(guardrail, number.low, number.high),
-        lift=number.value,
-        low=number.low,
-        high=number.high,
+        status=status_of(guardrail, lift.low, lift.high),
+        lift=lift.value,
+        low=lift.low,
+        high=lift.high,
         metric=guardrail.metric,
         limit=guardrail.limit,
         relative=guardrail.relative,
-        evidence="insufficient" if estimate.not_estimable else evidence,
+        evidence=evidence,
         unit=guardrail.unit,
         column=guardrail.by,
         group=label,

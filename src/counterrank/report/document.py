@@ -408,11 +408,15 @@ class Fold(Block):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A title and blocks; `data` returns the JSON form that travels with the page."""
+    """A title and blocks; `data` returns the JSON form that travels with the page.
+
+    `answer` is what a list of results says of it, where that is not the title.
+    """
 
     title: str
     blocks: Sequence[Block]
     data: Callable[[], Json] | None = None
+    answer: str = ""
 
     def sentences(self) -> list[str]:
         """Return the title and what a terminal shows first, without its tables: one thing per line."""

@@ -17,7 +17,7 @@ LIMITS = {
     "counterrank/evaluation/2": "It does not say how users change once they are used to a policy, what "
     "other seasons bring, or what rankings earn that today's policy never shows.",
     "counterrank/audit/2": "It does not say that the log is right: only that these checks found no more.",
-    "counterrank/abtest/1": "It does not say what the policies earn later or for other users than those of "
+    "counterrank/abtest/2": "It does not say what the policies earn later or for other users than those of "
     "the test.",
     "counterrank/validation/1": "It does not say that predictions of other policies, or of other times, are "
     "as good.",
@@ -44,8 +44,10 @@ def explained(result: Result, path: str = "RESULT.json") -> list[str]:
     """
     lines = [line for line in result.summary().splitlines() if line.strip()]
     if len(lines) > MOST_LINES - 2:
-        left = len(lines) - MOST_LINES + 3
-        lines = [*lines[: MOST_LINES - 3], f"{left} more lines are in the report."]
+        # The last line may be the decision.
+        unshown = len(lines) - MOST_LINES + 3
+        more = f"{unshown} more lines are in the report."
+        lines = [*lines[: MOST_LINES - 4], more, lines[-1]]
     return [*lines, LIMITS[result.SCHEMA], f"Next: {next_command(result, path)}"]
 
 
@@ -53,7 +55,7 @@ def next_command(result: Result, path: str) -> str:
     """Return the command that takes a result further."""
     content = result.to_dict()
     decision = content.get("decision") or {}
-    if "targets" not in decision:
+    if "targets" not in decision or result.NAME in NEXT:
         return NEXT.get(result.NAME, "counterrank history FOLDER --out history.html")
     failed = any(finding.get("status") == "failed" for finding in content.get("audit") or ())
     if failed or content["verdict"]["level"] == "insufficient":

@@ -160,7 +160,11 @@ def _listing(found: Sequence[Run]) -> Table:
     rows = []
     for run in reversed(found):
         level = run.result.verdict.level if isinstance(run.result, Evaluation) else ""
-        says = run.document.title if run.document else "It cannot be read; write it anew."
+        says = (
+            run.document.answer or run.document.title
+            if run.document
+            else "It cannot be read; write it anew."
+        )
         rows.append((f"{run.night:%Y-%m-%d}", run.cell, run.kind, says, Chip(level, level)))
     head = ("date", "result", "kind", "what it says", "measurement")
     return Table("All results, the newest first", head, rows, texts=5)

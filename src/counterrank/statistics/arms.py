@@ -85,11 +85,22 @@ class Strata:
         return float(each.sum()) ** 2 / total if total > 0 else float(several.sum())
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ArmScores(UnitScores):
+    """What units of several arms add to the error of a mean; `lost` degrees of freedom went to controls."""
+
+    strata: Strata
+    lost: int = 0
+
+    def freedom(self, gradient: Floats) -> float:
+        """Return the degrees of freedom of what units add to the error."""
+        return max(self.strata.freedom(gradient) - self.lost, 1.0)
+
+
 def mean_of(values: Floats, strata: Strata) -> Quantity:
     """Return the mean of values (n,); its gradient is what each unit adds to its error."""
     scores = strata.scores(values)
-    sample, freedom = UnitScores(len(values), len(scores)), strata.freedom(scores)
-    return Quantity(sample, float(values.mean()), scores, freedom=freedom)
+    return Quantity(ArmScores(len(values), len(scores), strata), float(values.mean()), scores)
 
 
 def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> Quantity:
@@ -97,7 +108,8 @@ def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> Quantity:
 
     mean(values) - beta' mean(controls) with the beta that leaves the least variance. A control that
     explains nothing gets a beta of about zero: it costs one of the degrees of freedom, no bias
-    beyond the order J / n and no width (Cochran 1977, chapter 7).
+    beyond the order J / n and no width (Cochran 1977, chapter 7). With the same controls the adjusted
+    mean of a difference is the difference of the adjusted means.
 
     >>> strata = Strata.of(np.repeat([0, 1], 4), None)
     >>> x = np.array([-1.0, 1.0, -1.0, 1.0] * 2)
@@ -108,7 +120,7 @@ def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> Quantity:
     plain = mean_of(values, strata)
     spread = [strata.scores(column) for column in controls.T]
     size = np.abs(controls).max(axis=0, initial=0.0) / math.sqrt(len(values))
-    used = [j for j, one in enumerate(spread) if np.linalg.norm(one) > _NOISE * size[j]]
+    used = [j for j, scores in enumerate(spread) if np.linalg.norm(scores) > _NOISE * size[j]]
     U = len(plain.gradient)
     if not used or U <= len(used) + 2:
         return plain
@@ -119,6 +131,6 @@ def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> Quantity:
     # A unit has pulled the coefficients towards itself, too: by its leverage.
     basis = np.linalg.svd(design, full_matrices=False)[0][:, : int(rank)]
     pulled = (basis**2).sum(axis=1)
-    left = (plain.gradient - design @ beta) / np.maximum(1.0 - pulled, _NOISE)
-    freedom = max(strata.freedom(left) - int(rank), 1.0)
-    return replace(plain, value=value, gradient=left, freedom=freedom)
+    residuals = (plain.gradient - design @ beta) / np.maximum(1.0 - pulled, _NOISE)
+    sample = ArmScores(len(values), U, strata, int(rank))
+    return replace(plain, sample=sample, value=value, gradient=residuals)

@@ -175,6 +175,10 @@ class PositionSample:
         """Number of independent pieces."""
         return self.sums.rows.units
 
+    def freedom(self, _: Floats) -> float:
+        """Return the degrees of freedom: one less than there are units."""
+        return max(self.units - 1, 1)
+
     @property
     def local(self) -> int:
         """Number of entries that belong to the position."""

@@ -271,7 +271,6 @@ class Quantity:
     `model_variance`    a variance that neither rows nor folds show
     `allowance`         a bound of its bias, which the interval has room for
     `shift`             where the interval is centred, less the value
-    `freedom`           degrees of freedom of its standard error; by default those of the sample
     ==================  =========================================================================
     """
 
@@ -283,7 +282,6 @@ class Quantity:
     model_variance: float = 0.0
     allowance: float = 0.0
     shift: float = 0.0
-    freedom: float | None = None
 
     @cached_property
     def stderr(self) -> float:
@@ -297,7 +295,7 @@ class Quantity:
     @property
     def df(self) -> float:
         """Degrees of freedom of the standard error."""
-        return max(self.sample.units - 1, 1) if self.freedom is None else self.freedom
+        return self.sample.freedom(self.gradient)
 
     def __add__(self, other: Self) -> Self:
         return _linear(self.value + other.value, (1.0, self), (1.0, other))
@@ -357,7 +355,6 @@ def _linear(value: float, *terms: tuple[float, Q]) -> Q:
     gradient = terms[0][0] * terms[0][1].gradient
     for factor, term in terms[1:]:
         gradient = gradient + factor * term.gradient
-    freedoms = [term.freedom for _, term in terms if term.freedom is not None]
     first = terms[0][1]
     return type(first)(
         first.sample,
@@ -369,7 +366,6 @@ def _linear(value: float, *terms: tuple[float, Q]) -> Q:
         # Biases may point in opposite ways.
         allowance=sum(abs(factor) * term.allowance for factor, term in terms),
         shift=sum(factor * term.shift for factor, term in terms),
-        freedom=min(freedoms, default=None),
     )
 
 

@@ -28,6 +28,9 @@ class Sample(Protocol):
     def units(self) -> int:
         """Number of independent pieces: rows, or buckets of units."""
 
+    def freedom(self, gradient: Floats) -> float:
+        """Return the degrees of freedom of the error of a combination (T,) of the means."""
+
     def covariance(self, gradients: Floats) -> Floats:
         """Return the covariance (m, m) of combinations (m, T) of the means; NaN from one unit."""
 
@@ -71,6 +74,10 @@ class Sums(Summed):
         empty = max(buckets - self.units, 1)
         return min(self.n, round(buckets * math.log(buckets / empty)))
 
+    def freedom(self, _: Floats) -> float:
+        """Return the degrees of freedom: one less than there are units."""
+        return max(self.units - 1, 1)
+
     def covariance(self, gradients: Floats) -> Floats:
         """Return the covariance (m, m) of combinations (m, T) of the means; NaN from one row or unit.
 
@@ -113,6 +120,10 @@ class UnitScores:
 
     n: int
     units: int
+
+    def freedom(self, _: Floats) -> float:
+        """Return the degrees of freedom: one less than there are units."""
+        return max(self.units - 1, 1)
 
     def covariance(self, gradients: Floats) -> Floats:
         """Return the covariance (m, m) of means with scores (m, units)."""
