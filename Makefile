@@ -50,7 +50,7 @@ types: setup
 
 # Between two edits: all but what needs a browser, a cluster, a notebook or minutes of fitting.
 check: lint types
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --quick -m "not browser and not cluster and not slow" tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --quick tests
 
 # Clusters and the browser start slowly, so the suite runs in two processes, a file at a time, each
 # with one thread of BLAS and OpenMP: more would wait for each other on two cores. The order of the
@@ -61,7 +61,7 @@ test: setup browser lint types
 # Lines and branches that the quick tests reach: coverage.xml, and a table.
 .PHONY: coverage
 coverage: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --quick -m "not browser and not cluster and not slow" \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --quick \
 	  --cov --cov-report=xml --cov-report=term tests
 
 # Debian's chromium for the browser tests; where it cannot be installed the tests say so.

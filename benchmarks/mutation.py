@@ -33,6 +33,13 @@ MOMENTS, BOUNDS = (
 )
 QUANTITY = "tests/statistics/test_quantity.py"
 CONTRIBUTION, MASKED = "tests/estimators/test_contribution.py", "tests/estimators/test_masked.py"
+COMPARISONS = "tests/evaluation/test_comparisons.py"
+AUTO = (
+    "tests/estimators/auto/test_rule.py",
+    "tests/estimators/auto/test_members.py",
+    "tests/estimators/auto/test_auto.py",
+    "tests/estimators/auto/test_two_phase.py",
+)
 PASS = (
     "tests/evaluation/test_pins.py",
     "tests/evaluation/test_trust.py",
@@ -64,19 +71,14 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/estimators/behavior/test_masks.py",
     ),
     "estimators/behavior/objective.py": (
-        "tests/estimators/behavior/test_splitting_confirm.py",
         "tests/estimators/behavior/test_mse.py",
         "tests/estimators/behavior/test_splitting.py",
     ),
     "estimators/behavior/growing.py": (
-        "tests/estimators/behavior/test_splitting_confirm.py",
         "tests/estimators/behavior/test_splitting.py",
         "tests/estimators/behavior/test_tree.py",
     ),
-    "estimators/behavior/forest.py": (
-        "tests/estimators/behavior/test_tree.py",
-        "tests/estimators/behavior/test_cross_fitting.py",
-    ),
+    "estimators/behavior/forest.py": ("tests/estimators/behavior/test_tree.py",),
     "estimators/contribution.py": (
         "tests/estimators/test_aggregates.py",
         CONTRIBUTION,
@@ -94,10 +96,7 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/models/test_linear_exact.py",
     ),
     "estimators/clip.py": ("tests/estimators/test_clip.py",),
-    "estimators/marginal.py": (
-        "tests/estimators/test_marginal.py",
-        "tests/estimators/test_item_groups.py",
-    ),
+    "statistics/columns.py": ("tests/statistics/test_columns.py", QUANTITY, COMPARISONS),
     "statistics/sums.py": (QUANTITY, "tests/statistics/test_standard_errors.py", MOMENTS),
     "statistics/quantity.py": (
         QUANTITY,
@@ -131,16 +130,20 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/evaluation/test_judging.py",
         "tests/evaluation/test_verdict.py",
     ),
-    "evaluation/comparisons.py": ("tests/evaluation/test_comparisons.py", QUANTITY, *PASS),
-    "evaluation/passing.py": PASS,
-    "evaluation/segments.py": PASS,
-    "estimators/auto/rule.py": (
-        "tests/estimators/auto/test_rule.py",
-        "tests/estimators/auto/test_auto.py",
-        "tests/estimators/auto/test_members.py",
-        "tests/evaluation/test_pins.py",
+    "evaluation/comparisons.py": (COMPARISONS, "tests/evaluation/test_segments.py", *PASS),
+    "evaluation/solve.py": (COMPARISONS, "tests/estimators/test_lift_by_position.py", *PASS),
+    "evaluation/sweep.py": (COMPARISONS, *PASS),
+    "estimators/solution.py": (
+        COMPARISONS,
+        "tests/estimators/test_names.py",
+        "tests/propensity_models/test_propensities.py",
+        *AUTO,
     ),
-    "estimators/auto/auto.py": ("tests/estimators/auto/test_members.py",),
+    "estimators/columns.py": (CONTRIBUTION, "tests/statistics/test_columns.py", *AUTO),
+    "estimators/auto/rule.py": (*AUTO, "tests/evaluation/test_pins.py"),
+    "estimators/auto/solving.py": AUTO,
+    "estimators/auto/members.py": AUTO,
+    "estimators/auto/auto.py": AUTO,
     "models/clicks/model.py": ("tests/models/test_clicks_recursion.py",),
     "estimators/auto/nuisances.py": ("tests/estimators/auto/test_aim.py",),
     "estimators/crossfit.py": (
@@ -207,12 +210,6 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
     ("estimators/masked.py", "20", "take(slice(0, 20))"),
     ("estimators/masked.py", "1", "reshape(len(array), -1)"),
     ("estimators/masked.py", "1", ".reshape(-1)"),
-    ("estimators/marginal.py", "1", ".reshape(-1)"),
-    (
-        "estimators/marginal.py",
-        "1",
-        "np.arange(group.max() + 1)",
-    ),  # one more group, with no action in it
     ("estimators/contribution.py", "True", "strict=True"),  # lists of one length by construction
     ("estimators/auto/auto.py", "0.0", "np.where(supported, below, 0.0)"),  # zero weight
     ("estimators/auto/auto.py", "700.0", "700.0"),  # a limit short of overflow

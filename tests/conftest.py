@@ -5,7 +5,6 @@ compile for days to come; and Hypothesis draws the same examples in each run.
 """
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -30,18 +29,8 @@ LONGEST = (
     "browser/test_site_search.py",
 )  # fmt: skip
 
-#: Files of five seconds and more that `make check` leaves out too: it is for between two edits.
-LONG = (
-    "checks/test_lost_rewards.py", "evaluation/test_arms.py", "evaluation/test_asked_for.py",
-    "evaluation/test_trust.py", "exploration/test_optimum.py", "exploration/test_plan.py",
-    "statistics/test_coverage.py", "io/test_fuzz.py", "io/test_fuzzer.py", "io/test_hostile.py",
-    "io/test_stores.py", "learning/test_learning.py", "policies/test_contract.py",
-    "policies/test_plackett_luce.py", "policies/test_race.py", "research/paper/test_page.py",
-    "research/simulate/test_lift_study.py", "research/simulate/test_truth.py",
-    "testing/test_estimators.py",
-)  # fmt: skip
-#: Folders that it leaves out.
-LEFT_OUT = ("browser", "docs", "ordinary", "release")
+#: What `--quick` leaves out, test by test: `make check` is for between two edits.
+LEFT_OUT = ("slow", "browser", "cluster")
 
 
 def place(nodeid: str) -> int:
@@ -51,15 +40,12 @@ def place(nodeid: str) -> int:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="leave out the long files")
+    parser.addoption("--quick", action="store_true", help="leave out what takes seconds")
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    if not config.getoption("--quick"):
-        return None
-    file = collection_path.as_posix().rpartition("/tests/")[2]
-    return True if file in (*LONGEST, *LONG, *LEFT_OUT) else None
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place(item.nodeid))
+    if config.getoption("--quick"):
+        slow = {item for item in items if any(map(item.get_closest_marker, LEFT_OUT))}
+        config.hook.pytest_deselected(items=[*slow])
+        items[:] = [item for item in items if item not in slow]

@@ -81,6 +81,7 @@ def test_each_loss_is_seen(spoil, expected, amounts, seed):
     assert expected in told(action, reward)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", [first_lost, end_lost, items_lost, one_lower, cents])
 def test_the_verdict_follows(spoil):
     """Everything else is in order, and the audit's list is not even asked for.

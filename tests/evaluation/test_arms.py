@@ -79,6 +79,7 @@ def z_of(found):
     return found.bias / (half / critical_value(found.level))
 
 
+@pytest.mark.slow
 def test_the_variance_of_the_mean_error_is_that_of_repeated_histories():
     """z = bias / se over 80 histories without bias: mean and variance of a standard normal.
 
@@ -91,6 +92,7 @@ def test_the_variance_of_the_mean_error_is_that_of_repeated_histories():
     assert 35 < (z**2).sum() < 145
 
 
+@pytest.mark.slow
 def test_three_arms_share_rows_and_their_covariance_counts():
     """The same with three arms, two of which nearly agree: their predictions from one arm's rows
     move together.

@@ -93,6 +93,7 @@ def height(found):
     return LEVELS.index(found.level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LOGS)
 def test_without_auto_no_list_of_estimators_gives_more_than_auto(kind):
     most = height(verdict(kind, ("auto",)))

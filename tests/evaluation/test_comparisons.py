@@ -255,3 +255,36 @@ def test_controls_count_where_auto_is_held_against_others(context):
     regressed = away @ beta
     gap = table.distance(fits["auto"], fits["ips"])
     assert gap.stderr == pytest.approx(regressed.std(ddof=1) / n**0.5, rel=1e-9)
+
+
+@pytest.mark.parametrize("K", [1, 2])
+def test_lifts_over_a_target_have_the_error_of_values_without_controls(K):
+    """Weights alone: the controls of two targets are chosen apart, so the error is that of their plain means.
+
+    Of the page and of each position, row by row.
+    """
+    rng, n = np.random.default_rng(4), 400
+    action = rng.integers(0, 2, (n, K))
+    targets = {"new": np.where(action, 0.75, 0.25), "prod": np.where(action, 0.6, 0.4)}
+    reward = 1.0 + rng.random((n, K)) * action
+    log = cr.RankingLog(
+        action=action, reward=reward, propensity=np.full((n, K), 0.5), targets=targets
+    )
+    options = Options(targets=("new", "prod"), estimators=("auto",), baseline="prod")
+    metrics = fit_metrics(MemorySource(log), options, metrics_of(log, None, None, ()), {})
+    swept = MemorySource(log).reduce(Sweep(metrics, paired=True))
+    table = solve(metrics, swept, options)
+    fits = {fit.target: fit for fit in metrics[0].fits if fit.name == "auto"}
+    solutions = {name: table.solutions[fit.key] for name, fit in fits.items()}
+    found = table.estimate(fits["new"]).lift
+    rows = {}
+    for name, solution in solutions.items():
+        details = solution.details
+        assert set(details["centre"]) == {"iips"} and solution.controls
+        rows[name] = targets[name] / 0.5 * reward
+    gap = rows["new"] - rows["prod"]
+    assert found.stderr == pytest.approx(gap.sum(axis=1).std(ddof=1) / n**0.5, rel=1e-9)
+    errors = [position.stderr for position in found.by_position]
+    np.testing.assert_allclose(errors, gap.std(axis=0, ddof=1) / n**0.5, rtol=1e-9)
+    with_controls = solutions["new"].total - solutions["prod"].total
+    assert found.stderr > 1.2 * with_controls.stderr

@@ -112,6 +112,7 @@ def test_the_optimum_beats_a_shuffled_share_at_the_same_cost(plan):
             assert errors[each.target] is None or each.stderr < 0.7 * errors[each.target]
 
 
+@pytest.mark.slow
 def test_more_budget_shows_no_less():
     log = made(rows=500)
     little, much = (
@@ -120,6 +121,7 @@ def test_more_budget_shows_no_less():
     assert much <= little
 
 
+@pytest.mark.slow
 def test_a_random_logger_prices_by_the_log():
     found = cr.plan(made("plackett-luce:temperature=0.5", rows=600), ["new"])
     hotter = [one for one in found.options if one.kind == "Plackett-Luce"]
@@ -221,6 +223,7 @@ def run(*words):
         return stop.code
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_policy_that_serves_and_reads(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     log = made(rows=400)
@@ -287,6 +290,7 @@ def test_logs_that_no_plan_can_be_made_of_are_refused():
         cr.plan(numbers, ["new"])
 
 
+@pytest.mark.slow
 def test_scores_of_any_size_have_a_plan():
     log = made(rows=100)
     logger = log.propensity

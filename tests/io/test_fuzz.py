@@ -26,6 +26,7 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("layout", ["list", "long"])
 @pytest.mark.parametrize(
@@ -70,6 +71,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_odd_cells_in_csv(tmp_path):
     rng = np.random.default_rng(5)

@@ -39,6 +39,7 @@ def test_every_reader_is_here(targets):
     assert {target.name for target in targets} == set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_good_files_are_read_and_damaged_ones_refused_in_our_words(targets, tmp_path, name):
     chosen = [target for target in targets if target.name == name]
@@ -68,6 +69,7 @@ def test_an_archive_that_claims_more_than_memory_is_refused(tmp_path):
         cr.load_policy(path)
 
 
+@pytest.mark.slow
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
     path = tmp_path / "bomb.npz"
     with (

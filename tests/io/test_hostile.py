@@ -289,6 +289,7 @@ def test_a_table_of_a_million_columns_is_refused_by_its_first_line(tmp_path, col
             read(path)
 
 
+@pytest.mark.slow
 def test_an_object_of_many_keys_is_refused_before_it_is_parsed(tmp_path):
     """300,000 keys took minutes; a list of many objects with the same few keys is no such thing."""
     row = {"action": [0], "reward": [1.0], "propensity": [0.5]}
@@ -301,6 +302,7 @@ def test_an_object_of_many_keys_is_refused_before_it_is_parsed(tmp_path):
     assert both(path).n == 1
 
 
+@pytest.mark.slow
 def test_lines_of_many_different_keys_end(tmp_path):
     """A parser may take lines x keys of time: 60,000 of each took more than ten minutes."""
     row = {"action": [0], "reward": [1.0], "propensity": [0.5]}

@@ -38,6 +38,7 @@ def test_every_format(kit, tmp_path, bucket, name):
     kit.same(concat(list(source.batches(rows=7))), expected)
 
 
+@pytest.mark.slow
 def test_folders_patterns_and_partitions(kit, tmp_path, bucket):
     columns = kit.make(n=60)
     for d in (1, 2, 3):
@@ -162,6 +163,7 @@ def test_a_replaced_object_is_noticed(kit, tmp_path, bucket):
         source.reduce(lambda log: log.n)
 
 
+@pytest.mark.slow
 def test_a_whole_job_lives_there(kit, tmp_path, bucket):
     bucket.put(kit.write(kit.make(n=300), tmp_path / "log.parquet"), "night/log.parquet")
     job = tmp_path / "job.toml"
@@ -255,6 +257,7 @@ def test_denied_access_is_said_without_the_key(kit, tmp_path, bucket, object_sto
     assert bucket.keys() == ["log.parquet"]
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_answer(monkeypatch):
     for name, value in (("URL", "http://127.0.0.1:9"), ("URL_S3", "")):
         monkeypatch.setenv(f"AWS_ENDPOINT_{name}", value)

@@ -84,6 +84,7 @@ def test_draws_are_the_same_in_blocks_of_any_size(monkeypatch):
     assert (draw(rows, logger, value, 8, (9,)).below != whole.below).any()
 
 
+@pytest.mark.slow
 def test_noise_is_not_certified():
     """40 logs of pure noise at 95 %: more than 8 certificates would happen by chance once in 1,000
     times.

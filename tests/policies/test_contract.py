@@ -34,6 +34,7 @@ def close(case, result, truth):
         assert (result.rel_var == 0).all()
 
 
+@pytest.mark.slow
 def test_all_masks_prefixes_and_positions_agree_with_enumeration(case, all_masks, twin):
     rng = np.random.default_rng(7)
     masks = all_masks(PLACES)

@@ -26,6 +26,7 @@ def test_programme_agrees_with_enumeration_on_all_masks(A, K, sd, all_masks, twi
     np.testing.assert_allclose(np.exp(result.log_prob), truth, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("A", "K", "sd"), [(4, 4, 1), (7, 5, 3), (7, 7, 0.3)])
 def test_quadrature_agrees_with_enumeration(A, K, sd, twin, luce_table):
     scores, items = rows_of(np.random.default_rng(A + K), 2, A, K, sd)

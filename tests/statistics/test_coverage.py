@@ -37,6 +37,7 @@ def coverage_p(ends, truth):
     return held / len(ends), stats.binomtest(held, len(ends), LEVEL).pvalue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ips", "rips", "snips", "snrips", "cv-rips"])
 def test_intervals_contain_the_truth(logs, name):
     world, drawn = logs
@@ -45,6 +46,7 @@ def test_intervals_contain_the_truth(logs, name):
     assert p > ALARM, share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ips", "snrips"])
 def test_clustered_intervals_hold_the_truth(clustered, name):
     world, drawn = clustered

@@ -28,6 +28,7 @@ def without_distributions(log):
     )
 
 
+@pytest.mark.slow
 def test_covers_and_beats_iips(env):
     """30 replicates. If coverage is .95, 23 or fewer hits have probability 3e-4; the seed is fixed."""
     truth = true_value(env).value

@@ -2,7 +2,7 @@
 stands exactly once.
 """
 
-from itertools import permutations
+from itertools import permutations, product
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +18,7 @@ from counterrank.estimators.auto.solving import summary_of
 from counterrank.estimators.crossfit import NO_MODELS, Prediction, folds_of
 from counterrank.models import RewardModel
 from counterrank.policies import Candidates, attraction, parse_policy
+from counterrank.research.simulate import World
 
 A, K = 4, 3
 RANKINGS = np.array(list(permutations(range(A), K)))
@@ -379,3 +380,47 @@ def test_positions_have_the_error_of_their_members_and_a_share_of_what_is_of_the
         errors = [p.stderr for p in lift.by_position]
         np.testing.assert_allclose(errors, np.sqrt(variances), rtol=1e-9)
     assert centre[1] > 0 and step.var() > 0
+
+
+def test_inflation_is_the_expected_square_over_that_of_the_log():
+    """By listing all 27 rankings of a row: E_0[w^2] of a position, against the mean of the weights that occurred.
+
+    Rows have the weights of few draws, so the log lacks some of the rankings with the heaviest.
+    """
+    rng, n, K = np.random.default_rng(5), 60, 3
+    old, new = rng.dirichlet(np.full(3, 4.0), (2, n, K))
+    pages = np.array(list(product(range(3), repeat=K)))
+    rho = (new / old)[:, np.arange(K), pages]  # (n, 27, K)
+    chance = old[:, np.arange(K), pages].prod(axis=2)
+    others = rho.sum(axis=2, keepdims=True) - rho - (K - 1)
+    weights = {"order-2": rho * (1 + others), "ips": np.tile(rho.prod(axis=2)[:, :, None], K)}
+    row = np.arange(n)
+    drawn = np.array([rng.choice(len(pages), p=p / p.sum()) for p in chance])
+    shown = [p[row[:, None], np.arange(K), pages[drawn]] for p in (old, new)]
+    log = cr.RankingLog(
+        action=pages[drawn], reward=rng.random((n, K)), propensity=shown[0],
+        targets={"new": cr.Propensity("factored", shown[1])}, dists={"propensity": old, "new": new},
+    )  # fmt: skip
+    details = cr.Auto().estimate(log, "new").details["members"]
+    inflation = {member["member"]: member["tail_inflation"] for member in details}
+    for name, w in weights.items():
+        expected = (chance[:, :, None] * w**2).sum(axis=(1, 2)).mean()
+        occurred = (w[row, drawn] ** 2).sum(axis=1).mean()
+        assert inflation[name] == pytest.approx(max(1.0, expected / occurred), rel=1e-9)
+    assert max(inflation.values()) > 1.05
+    assert inflation["models"] == inflation["iips"] == 1.0
+
+
+def test_own_position_weights_multiply_surprises_and_richer_weights_residuals():
+    """What earlier clicks of a page foretell is no surprise: row by row, from the models' prediction."""
+    log = World(seed=5, behavior="cascade", K=3, items=6).log(400, 0)
+    fit = cr.Auto().fit(Workspace(MemorySource(log, threads=1), "new"))
+    view, alpha = View(log, "new"), log.position_weights
+    prediction = fit.nuisances.predict(view)
+    weights, mean = weights_of(view, fit.members, fit.limit), prediction.mean @ alpha
+    residual = alpha * (log.reward - prediction.q)
+    totals = fit.columns(view).totals
+    assert np.abs(prediction.delta - residual).max() > 0.1
+    for name, errors in (("iips", prediction.delta), ("ips", residual)):
+        expected = mean + (weights[name] * errors).sum(axis=1)
+        np.testing.assert_allclose(totals[fit.key, name], expected, rtol=1e-10)

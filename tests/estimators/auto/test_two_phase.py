@@ -44,6 +44,7 @@ def summed_up(log, models, seed):
     return found.value[1:3], np.diag(found.covariance)[1:3], found
 
 
+@pytest.mark.slow
 def test_repeated_samples_scatter_around_all_rows_as_the_formula_says(log, fitted):
     """200 samples of a fifth of the rows. Their mean is that of all rows (|z| < 4.5: 1e-5 for two
     members); their variance is what the standard error has on top of that of all rows: its relative

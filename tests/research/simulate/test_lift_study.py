@@ -327,6 +327,7 @@ def test_what_auto_decided_on_is_kept_and_rules_are_compared_on_it(tmp_path):
     assert lines[0] == "| rule | test (2) |" and len(lines) == 2 + len(rules.RULES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reward", ["clicks", "any click"])
 def test_boosting_sees_a_lift(reward):
     pytest.importorskip("lightgbm")

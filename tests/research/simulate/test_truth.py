@@ -50,6 +50,7 @@ def test_enumeration_equals_a_slow_sum(reward, rng):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "method"),
     [
