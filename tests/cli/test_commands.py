@@ -88,6 +88,7 @@ def test_evaluate_writes_the_contract_json(counterrank, simulated: Path, tmp_pat
     assert "ips" in result.out
 
 
+@pytest.mark.slow
 def test_the_same_command_gives_the_same_bytes(
     counterrank_process, simulated: Path, tmp_path: Path
 ):
@@ -134,6 +135,7 @@ def test_bad_usage_is_one_clear_message_and_no_file(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_without_a_target_a_log_is_described(counterrank, simulated: Path, tmp_path: Path):
     found = counterrank("evaluate", simulated)
     assert found.code == 0, found.err
@@ -384,6 +386,7 @@ def test_every_estimator_is_told_in_a_whole_line_of_one_style(counterrank):
     assert [name for name in estimator_names() if describe(name) is None] == []
 
 
+@pytest.mark.slow
 def test_a_pipe_of_another_encoding_gets_the_table_and_whole_json(simulated: Path):
     path = os.pathsep.join(sys.path)
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": path}
@@ -398,6 +401,7 @@ def test_a_pipe_of_another_encoding_gets_the_table_and_whole_json(simulated: Pat
 LINES = "action_1,reward_1,propensity_1,new_1\n" + "0,1,0.5,0.25\n1,0,0.5,0.75\n" * 40
 
 
+@pytest.mark.slow
 def test_a_closed_stdout_is_one_message_and_quiet_needs_none(tmp_path: Path):
     (tmp_path / "log.csv").write_text(LINES)
     command = [sys.executable, "-m", "counterrank", "evaluate", "log.csv", "--target", "new"]
@@ -415,6 +419,7 @@ def test_a_closed_stdout_is_one_message_and_quiet_needs_none(tmp_path: Path):
         assert ("stdout is closed" in done.stderr) == (code == 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log, code", [("log.csv", 0), ("nowhere.csv", 2)])
 def test_a_closed_stderr_changes_no_exit_code(tmp_path: Path, log: str, code: int):
     (tmp_path / "log.csv").write_text(LINES)

@@ -28,6 +28,7 @@ def leftovers(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.slow
 def test_a_full_disk_in_a_real_process(command, log_file, tmp_path):
     # The report is larger than the largest file this process may write.
     def limit():
@@ -97,6 +98,7 @@ def test_devices_and_links_are_written_to_and_not_replaced(tmp_path):
     assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "x"
 
 
+@pytest.mark.slow
 def test_results_can_go_to_standard_output(command, log_file):
     done = command("evaluate", log_file, *FAST, "--quiet", "--json", "/dev/stdout")
     assert done.returncode == 0 and json.loads(done.stdout)["schema"] == "counterrank/evaluation/2"
@@ -142,6 +144,7 @@ run()
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_nothing_and_says_130(log_file, tmp_path):
     outputs = ["--json", tmp_path / "r.json", "--html", tmp_path / "r.html"]
     arguments = [sys.executable, "-c", SLOW, "evaluate", log_file, *FAST, *outputs]
@@ -159,6 +162,7 @@ def test_an_interrupt_leaves_nothing_and_says_130(log_file, tmp_path):
     assert leftovers(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop, code, said", [
     (signal.SIGTERM, 143, "terminated; nothing was written"),
 ])  # fmt: skip
@@ -372,6 +376,7 @@ def test_many_writers_and_a_reader_see_whole_files(tmp_path):
     assert len(seen) > 1 and leftovers(tmp_path) == ["r.json"]
 
 
+@pytest.mark.slow
 def test_two_evaluations_into_one_folder(log_file, tmp_path):
     arguments = [
         "evaluate",

@@ -24,6 +24,7 @@ GIVEN = {"howto/ab-tests.md", "howto/learn.md", "explanation/auto.md", "explanat
          "explanation/behavior.md", "explanation/audit.md"}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE | GIVEN])
 def test_every_block_runs(page, tmp_path, monkeypatch, capfd):
     from counterrank.cli.main import run

@@ -51,6 +51,7 @@ def test_the_nightly_job(tmp_path, monkeypatch, capsys):
     assert {path.suffix for path in (tmp_path / "runs").iterdir()} == {".json", ".html"}
 
 
+@pytest.mark.slow
 def test_several_metrics(tmp_path, monkeypatch, capsys):
     page = "docs/howto/metrics.md"
     monkeypatch.chdir(tmp_path)
@@ -207,6 +208,7 @@ def test_rows_of_tables_have_as_many_cells_as_their_heads(path):
         cells = found
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):
     # A page that no menu lists is a warning too.
     done = subprocess.run(

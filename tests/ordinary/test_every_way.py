@@ -31,6 +31,7 @@ def recipes(way):
     return ordinary.cases(SEED, way, short=True)[first::2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ordinary.WAYS)
 def test_a_result_or_one_message(way, tmp_path):
     answered = 0
