@@ -520,8 +520,8 @@ def draft(first: Ints, second: Ints, coins: Ints, length: int) -> Ints:
             np.where(free, team, -1)[(*np.indices((n, S)), np.argmax(free, axis=2))]
             for team, free in zip(teams, left, strict=True)
         ]
-        mine, other = np.where(coins[:, :, k // 2] ^ k % 2, best[::-1], best)
-        out[:, :, k] = np.where(mine >= 0, mine, other)
+        mine, opponent_item = np.where(coins[:, :, k // 2] ^ k % 2, best[::-1], best)
+        out[:, :, k] = np.where(mine >= 0, mine, opponent_item)
         for team, free in zip(teams, left, strict=True):
             free &= team != out[:, :, k, None]
     return out

@@ -184,8 +184,8 @@ class Scored(Policy):
                 continue
             eligible = np.add.reduceat(policy.scores != -np.inf, policy.candidates.offsets[:-1])
             specs = [_narrowed(self.spec, int(count), length) for count in eligible]
-            for spec in {one.text: one for one in specs}.values():
-                rows = np.array([row for row, one in enumerate(specs) if one == spec])
+            for spec in {candidate.text: candidate for candidate in specs}.values():
+                rows = np.array([row for row, row_spec in enumerate(specs) if row_spec == spec])
                 same_length = policy.take(rows)
                 same_length.spec = spec
                 yield block.start + rows, same_length
@@ -198,8 +198,11 @@ class Scored(Policy):
         """
         n, length = items.shape
         bound = self if self.n_rows == n else self.take(np.zeros(n, np.int64))
-        for rows, part in bound._by_length(length):
-            policy, places = part._dense(length), part.candidates.locate(items[rows])
+        for rows, block_policy in bound._by_length(length):
+            policy, places = (
+                block_policy._dense(length),
+                block_policy.candidates.locate(items[rows]),
+            )
             yield rows, policy, np.where(places == -2, policy.n_actions - 1, places)
 
     def _dense(self, length: int) -> Policy:
@@ -221,7 +224,9 @@ def _narrowed(spec: PolicySpec, eligible: int, length: int) -> PolicySpec:
     ['swap:probability=1,places=4', 'swap:probability=1,places=3', 'top']
     """
     if spec.parts:
-        parts = tuple((share, _narrowed(part, eligible, length)) for share, part in spec.parts)
+        parts = tuple(
+            (share, _narrowed(component, eligible, length)) for share, component in spec.parts
+        )
         return replace(spec, parts=parts)
     if spec.kind != "swap" or int(spec.options.get("places", length)) <= eligible:
         return spec

@@ -53,8 +53,8 @@ def summarise(rows: Rows, *, common_truth: bool = False, relative: bool = True) 
         errors = ((cell["value"] - truth) / scale)[answered]
         middle, half = (cell["low"] + cell["high"]) / 2, (cell["high"] - cell["low"]) / 2
         # A truth that is itself an estimate, of a replay, is known to its own error only.
-        known = 1.959964 * cell["truth_stderr"] if "truth_stderr" in cell else 0.0
-        held = (np.abs(middle - truth) <= np.hypot(half, known))[answered]
+        truth_half = 1.959964 * cell["truth_stderr"] if "truth_stderr" in cell else 0.0
+        held = (np.abs(middle - truth) <= np.hypot(half, truth_half))[answered]
         reasons = Counter(cell["reason"][~answered].tolist() if "reason" in cell else ())
         summaries.append(
             {

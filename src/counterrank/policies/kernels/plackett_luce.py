@@ -64,7 +64,7 @@ def prefix_log_probs(scores: Floats, mass: Floats, items: Ints) -> Floats:
     Scores (n or 1, A), at most 0, with their exponentials, which are left as they were.
     """
     n, S, K = items.shape
-    out, taken = np.empty((n, S, K)), np.empty(K)
+    out, removed = np.empty((n, S, K)), np.empty(K)
     for i in range(n):
         r = i if mass.shape[0] > 1 else 0
         row = mass[r]
@@ -73,15 +73,15 @@ def prefix_log_probs(scores: Floats, mass: Floats, items: Ints) -> Floats:
             length = 0
             while length < K and ranking[length] >= 0:
                 # An item that is shown again finds nothing there.
-                taken[length], row[ranking[length]] = row[ranking[length]], 0.0
+                removed[length], row[ranking[length]] = row[ranking[length]], 0.0
                 length += 1
             left = total_of(row)
-            faint = length > 0 and left + taken[length - 1] <= _PLENTY
+            faint = length > 0 and left + removed[length - 1] <= _PLENTY
             for k in range(length - 1, -1, -1):
-                left += taken[k]
-                row[ranking[k]] = taken[k]
+                left += removed[k]
+                row[ranking[k]] = removed[k]
                 out[i, s, k] = scores[r, ranking[k]] - np.log(left)
-                faint = faint or taken[k] == 0.0
+                faint = faint or removed[k] == 0.0
             if faint:
                 log_steps(scores[r], ranking[:length], out[i, s])
             total = 0.0
@@ -105,11 +105,11 @@ def log_steps(row: Floats, ranking: Ints, out: Floats) -> None:
         if not shown:
             left = np.logaddexp(left, row[a])
     for k in range(ranking.size - 1, -1, -1):
-        own = row[ranking[k]]
+        score = row[ranking[k]]
         for item in ranking[:k]:
-            own = -np.inf if item == ranking[k] else own
-        left = np.logaddexp(left, own)
-        out[k] = own - left if own > -np.inf else -np.inf
+            score = -np.inf if item == ranking[k] else score
+        left = np.logaddexp(left, score)
+        out[k] = score - left if score > -np.inf else -np.inf
 
 
 @jit
@@ -177,9 +177,9 @@ def sample(scores: Floats, uniforms: Floats) -> Ints:
     out = np.full((n, S, K), -1, np.int64)
     for i in range(n):
         mass, _ = masses(scores[i])
-        whole = build_tree(mass)
+        full_tree = build_tree(mass)
         for s in range(S):
-            tree, drawn = whole, 0
+            tree, drawn = full_tree, 0
             while drawn < K:
                 if tree[1] <= _PLENTY:
                     # What is left may underflow beside what was drawn: it is weighed anew.
@@ -194,5 +194,5 @@ def sample(scores: Floats, uniforms: Floats) -> Ints:
                 set_leaf(tree, item, 0.0)
                 drawn += 1
             for item in out[i, s, :drawn]:
-                set_leaf(whole, item, mass[item])
+                set_leaf(full_tree, item, mass[item])
     return out

@@ -70,13 +70,13 @@ def light_limit(mass: Floats, slot: Ints, latest: float, k: int) -> float:
     """Return up to which rate the unasked clocks can be counted at once; 0 where they are few."""
     limit = _RARE / latest
     for _ in range(2):
-        light, together, most = 0, 0.0, 0.0
+        light, together, heaviest = 0, 0.0, 0.0
         for a in range(mass.size):
             if slot[a] < 0 and 0.0 < mass[a] <= limit:
                 light += 1
                 together += mass[a]
-                most = max(most, mass[a])
-        if k * most <= _SHARE * together:
+                heaviest = max(heaviest, mass[a])
+        if k * heaviest <= _SHARE * together:
             return limit if light >= MANY else 0.0
         limit = _SHARE * together / (2 * k)
     return 0.0
@@ -138,14 +138,14 @@ def singles(scores: Floats, actions: Ints, want: Bools, rules) -> Floats:  # typ
                     D += 1
         mass, top = masses(scores[i])
         rates = slowest(mass, deepest, heaviest)
-        known = rates[1] > _FAINTEST * rates[0]
-        if known:
+        resolved = rates[1] > _FAINTEST * rates[0]
+        if resolved:
             question = actions[i], want[i], deepest + 1, out[i]
             race(mass, slot, items[:D], times(rates, deepest, rules), rules[4], question)
         for k in range(K):
             if want[i, k]:
-                own = scores[i, actions[i, k]] - top
-                out[i, k] = out[i, k] + own if known else np.nan
+                log_rate = scores[i, actions[i, k]] - top
+                out[i, k] = out[i, k] + log_rate if resolved else np.nan
         for d in range(D):
             slot[items[d]] = -1
     return out
@@ -158,7 +158,7 @@ def slowest(mass: Floats, k: int, heaviest: Floats) -> tuple[float, float]:
     The rate at which something rings at first, and the least rate at which it still does once k
     items are gone. Masses are added, never taken away, so that nothing cancels.
     """
-    rest = 0.0
+    lighter_total = 0.0
     for j in range(k):
         heaviest[j] = 0.0
     for a in range(mass.size):
@@ -169,11 +169,11 @@ def slowest(mass: Floats, k: int, heaviest: Floats) -> tuple[float, float]:
                 heaviest[j] = heaviest[j + 1]
                 j += 1
             heaviest[j] = mass[a]
-        rest += lighter
-    total = rest
+        lighter_total += lighter
+    total = lighter_total
     for j in range(k):
         total += heaviest[j]
-    return total, rest
+    return total, lighter_total
 
 
 @jit
@@ -184,7 +184,7 @@ def race(mass: Floats, slot: Ints, items: Ints, when, series: Floats, question) 
     behind d: their product leaves one item out without ever dividing it out.
     """
     t, weight = when
-    actions, asked, width, out = question
+    actions, queried, width, out = question
     D, G = items.size, t.size
     p, q, room = np.empty((D, G)), np.empty((D, G)), np.empty(G)
     bits, before, after = room.view(np.int64), np.zeros((D, width, G)), np.zeros((D, width, G))
@@ -212,10 +212,10 @@ def race(mass: Floats, slot: Ints, items: Ints, when, series: Floats, question) 
         multiply(before[d - 1], p[d - 1], q[d - 1], before[d])
         multiply(after[D - d], p[D - d], q[D - d], after[D - d - 1])
     for k in range(width):
-        if asked[k]:
+        if queried[k]:
             d = slot[actions[k]]
-            found = left_out(before[d], after[d], k, D - 1 - d, q[d], weight)
-            out[k] = np.log(found) if found > _LEAST else np.nan
+            integral = left_out(before[d], after[d], k, D - 1 - d, q[d], weight)
+            out[k] = np.log(integral) if integral > _LEAST else np.nan
 
 
 @vector_jit

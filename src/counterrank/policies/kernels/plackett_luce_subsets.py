@@ -29,11 +29,11 @@ _NEGLIGIBLE = 100.0
 
 @jit
 def subset_log_prob(
-    scores: Floats, order: Ints, row_of: Ints, actions: Ints, masks: Bools, most: int
+    scores: Floats, order: Ints, row_of: Ints, actions: Ints, masks: Bools, max_states: int
 ) -> Floats:
     """Return (T,) log P(masked items at their positions).
 
-    Where it takes more than `most` states: NaN, or inf if scores are too wide apart to be sampled.
+    Where it takes more than `max_states` states: NaN, or inf if scores are too wide apart to be sampled.
     Scores (n, A) and their descending order (n, A) by row_of (T,); actions (T, K); masks (T, K)
     with a gap, distinct items, none of score -inf.
     """
@@ -41,7 +41,7 @@ def subset_log_prob(
     A = scores.shape[1]
     out = np.empty(T)
     fixed = np.zeros(A, np.bool_)
-    asked, free = np.empty(K), np.empty(A)
+    fixed_scores, free = np.empty(K), np.empty(A)
     for t in range(T):
         best_first = order[row_of[t]]
         row, top = scores[row_of[t]], scores[row_of[t], best_first[0]]
@@ -49,7 +49,7 @@ def subset_log_prob(
         for k in range(K):
             if masks[t, k]:
                 fixed[actions[t, k]] = True
-                asked[size] = row[actions[t, k]] - top
+                fixed_scores[size] = row[actions[t, k]] - top
                 last, size = k + 1, size + 1
         for a in best_first:
             if row[a] > -np.inf:
@@ -58,7 +58,7 @@ def subset_log_prob(
                     free[N] = row[a] - top
                     N += 1
         wide = top - lowest > MAX_SPAN
-        out[t] = programme(free[:N], asked[:size], masks[t, :last], most, wide)
+        out[t] = programme(free[:N], fixed_scores[:size], masks[t, :last], max_states, wide)
         if wide and np.isnan(out[t]):
             out[t] = np.inf
         for k in range(last):
@@ -68,12 +68,14 @@ def subset_log_prob(
 
 
 @jit
-def programme(free: Floats, asked: Floats, pattern: Bools, most: int, wide: bool) -> float:
+def programme(
+    free: Floats, fixed_scores: Floats, pattern: Bools, max_states: int, wide: bool
+) -> float:
     """Return log P of one set: log masses of free items in descending order and of asked ones by position.
 
     `pattern` is True where an asked item stands.
     """
-    gaps = pattern.size - asked.size
+    gaps = pattern.size - fixed_scores.size
     if free.size < gaps:
         return -np.inf
     used, states, term = gaps, 1.0, 1.0
@@ -82,7 +84,7 @@ def programme(free: Floats, asked: Floats, pattern: Bools, most: int, wide: bool
     for j in range(1, gaps + 1):
         term *= (used - j + 1) / j
         states += term
-    if states > most:
+    if states > max_states:
         return np.nan
     # Row r: mass relative to that of the r-th free item, the best that is left where the r first are
     # used. What others take away from the sum is never all of it.
@@ -93,9 +95,9 @@ def programme(free: Floats, asked: Floats, pattern: Bools, most: int, wide: bool
             tail[r] += relative
             if c < used:
                 share[r, c] = relative
-    waiting = np.full(asked.size + 1, -np.inf)
-    for j in range(asked.size - 1, -1, -1):
-        waiting[j] = np.logaddexp(waiting[j + 1], asked[j])
+    waiting = np.full(fixed_scores.size + 1, -np.inf)
+    for j in range(fixed_scores.size - 1, -1, -1):
+        waiting[j] = np.logaddexp(waiting[j + 1], fixed_scores[j])
     log_value, level = 0.0, np.full(used + 1, -np.inf)
     for c in range(used):
         level[c] = free[c] if wide else np.exp(free[c])
@@ -120,7 +122,7 @@ def programme(free: Floats, asked: Floats, pattern: Bools, most: int, wide: bool
                 value[s] /= top
             log_value += np.log(top)
         if pattern[k]:
-            log_value += asked[placed]
+            log_value += fixed_scores[placed]
             placed += 1
         else:
             size += 1
@@ -144,7 +146,7 @@ def extend(value: Floats, items: tuple, size: int, wide: bool) -> tuple[Floats, 
             behind += choose[c[h], h]
         while first < size and c[first] == first:
             first += 1
-        rest = tail[first]
+        unused_share = tail[first]
         below, total = 0, -np.inf if wide else 0.0
         for h in range(size):
             before = value[below + behind]
@@ -156,9 +158,9 @@ def extend(value: Floats, items: tuple, size: int, wide: bool) -> tuple[Floats, 
             if h + 1 < size:
                 behind -= choose[c[h + 1], h + 1]
             if h >= first:
-                rest -= share[first, c[h]]
+                unused_share -= share[first, c[h]]
         new[s] = total
-        left[s] = level[first] + np.log(rest) if wide else level[first] * rest
+        left[s] = level[first] + np.log(unused_share) if wide else level[first] * unused_share
         h = 0
         while h < size - 1 and c[h] + 1 == c[h + 1]:
             c[h] = h
@@ -188,14 +190,14 @@ def sampled_log_prob(
 ) -> tuple[Floats, Floats]:
     """Return (T,) log-probabilities and squared relative errors.
 
-    Draws double from 32 until they reach the relative error `rtol`, or `most` draws; limits = (rtol,
+    Draws double from 32 until they reach the relative error `rtol`, or `max_draws` draws; limits = (rtol,
     most, seed). They are a function of the row's content, the set and the seed: equal rows draw alike,
     wherever and in whatever chunk they stand.
     """
-    rtol, most, seed = limits
+    rtol, max_draws, seed = limits
     T, K = actions.shape
     log_prob, rel_var = np.empty(T), np.empty(T)
-    values, own, waiting = np.empty(most), np.empty(K), np.zeros(K + 1)
+    values, fixed_mass, waiting = np.empty(max_draws), np.empty(K), np.zeros(K + 1)
     for t in range(T):
         row, items, mask = scores[row_of[t]], actions[t], masks[t]
         mass, _ = masses(row)
@@ -205,37 +207,39 @@ def sampled_log_prob(
         for k in range(K):
             key = mix(key ^ np.uint64(items[k] + 1 if mask[k] else 0))
         for k in range(K - 1, -1, -1):
-            own[k] = 0.0
+            fixed_mass[k] = 0.0
             if mask[k]:
-                own[k], mass[items[k]] = mass[items[k]], 0.0
-            waiting[k] = waiting[k + 1] + own[k]
+                fixed_mass[k], mass[items[k]] = mass[items[k]], 0.0
+            waiting[k] = waiting[k + 1] + fixed_mass[k]
         tree = build_tree(mass)
-        have, goal = 0, min(_FIRST, most)
+        have, goal = 0, min(_FIRST, max_draws)
         while have < goal:
             for m in range(have, goal):
-                values[m] = product(tree, mass, own, waiting, mix(key + np.uint64(m) * STEP))
+                values[m] = product(tree, mass, fixed_mass, waiting, mix(key + np.uint64(m) * STEP))
             log_prob[t], rel_var[t] = summary(values[:goal])
             have = goal
             if rel_var[t] > rtol * rtol:
-                goal = min(2 * goal, most)
+                goal = min(2 * goal, max_draws)
     return log_prob, rel_var
 
 
 @jit
-def product(tree: Floats, mass: Floats, own: Floats, waiting: Floats, stream: np.uint64) -> float:
+def product(
+    tree: Floats, mass: Floats, fixed_mass: Floats, waiting: Floats, stream: np.uint64
+) -> float:
     """Return the log of the product for one drawn order of the free items; the tree is left as it was.
 
-    `own` (K,): the mass of what is asked for at each position, zero in a gap; `waiting` (K + 1,): their
+    `fixed_mass` (K,): the mass of what is asked for at each position, zero in a gap; `waiting` (K + 1,): their
     sums from each position on.
     """
-    picked = np.empty(own.size, np.int64)
-    value, taken = 0.0, 0
-    for k in range(own.size):
+    picked = np.empty(fixed_mass.size, np.int64)
+    value, drawn = 0.0, 0
+    for k in range(fixed_mass.size):
         if waiting[k] == 0.0:
             break
         total = waiting[k] + tree[1]
-        if own[k] > 0.0:
-            value += np.log(own[k] / total)
+        if fixed_mass[k] > 0.0:
+            value += np.log(fixed_mass[k] / total)
         elif tree[1] == 0.0:
             value = -np.inf
             break
@@ -243,10 +247,10 @@ def product(tree: Floats, mass: Floats, own: Floats, waiting: Floats, stream: np
             value += np.log(tree[1] / total)
             # 53 bits, all that a float64 in [0, 1) holds.
             uniform = float(mix(stream + np.uint64(k) * STEP) >> _S11) * 2.0**-53
-            picked[taken] = find(tree, uniform * tree[1])
-            set_leaf(tree, picked[taken], 0.0)
-            taken += 1
-    for j in range(taken):
+            picked[drawn] = find(tree, uniform * tree[1])
+            set_leaf(tree, picked[drawn], 0.0)
+            drawn += 1
+    for j in range(drawn):
         set_leaf(tree, picked[j], mass[picked[j]])
     return value
 

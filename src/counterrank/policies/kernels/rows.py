@@ -14,24 +14,24 @@ Ids = NDArray[np.int32]
 
 
 @jit
-def locate(ends: Ints, items: Ids, asked: Ints, n_items: int) -> Ints:
+def locate(ends: Ints, items: Ids, queried: Ints, n_items: int) -> Ints:
     """Return (n, Q) places of asked items (n, Q) in their row's list: -1 for padding, -2 when absent.
 
     Lists are items[ends[i, 0] : ends[i, 1]]; an only row of ends serves all.
     """
-    n, Q = asked.shape
+    n, Q = queried.shape
     out = np.full((n, Q), -2, np.int64)
     # `owner` is the row that wrote `place`: no clearing between rows.
     place, owner = np.empty(n_items, np.int64), np.full(n_items, -1, np.int64)
     for i in range(n):
-        own = i if ends.shape[0] > 1 else 0
-        row = items[ends[own, 0] : ends[own, 1]]
+        list_row = i if ends.shape[0] > 1 else 0
+        row = items[ends[list_row, 0] : ends[list_row, 1]]
         for j in range(row.size):
             # A list may be padded with -1.
             if row[j] >= 0:
                 place[row[j]], owner[row[j]] = j, i
         for k in range(Q):
-            a = asked[i, k]
+            a = queried[i, k]
             if a < 0:
                 out[i, k] = -1
             elif a < n_items and owner[a] == i:

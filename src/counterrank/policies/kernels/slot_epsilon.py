@@ -57,16 +57,18 @@ def subset_log_prob(
 
 
 @jit
-def programme(ranks: Ints, asked: Ints, available: int, epsilon: float, max_states: int) -> float:
+def programme(
+    ranks: Ints, fixed_ranks: Ints, available: int, epsilon: float, max_states: int
+) -> float:
     """Return log P of one set: ranks (last,) end at its last asked position."""
-    last, m = ranks.size, asked.size
-    sizes, strides, states = classes(asked, available, last - m)
+    last, m = ranks.size, fixed_ranks.size
+    sizes, strides, states = classes(fixed_ranks, available, last - m)
     C = sizes.size
     if states > max_states:
         return np.nan
-    rest = available - m
+    other_items = available - m
     for c in range(C):
-        rest -= sizes[c]
+        other_items -= sizes[c]
     placed = np.zeros(m, np.bool_)
     value = np.zeros(states)
     value[0] = 1.0
@@ -75,7 +77,7 @@ def programme(ranks: Ints, asked: Ints, available: int, epsilon: float, max_stat
         uniform = epsilon / (available - k)
         if ranks[k] >= 0:
             f = 0
-            while asked[f] != ranks[k]:
+            while fixed_ranks[f] != ranks[k]:
                 f += 1
             first = f < C
             for c in range(f):
@@ -87,7 +89,7 @@ def programme(ranks: Ints, asked: Ints, available: int, epsilon: float, max_stat
                 value[s] *= uniform + (1.0 - epsilon if greedy else 0.0)
             placed[f] = True
         else:
-            value = spread(value, (sizes, strides, rest, placed), used, uniform, epsilon)
+            value = spread(value, (sizes, strides, other_items, placed), used, uniform, epsilon)
             used += 1
         total = 0.0
         for s in range(states):
@@ -103,12 +105,12 @@ def programme(ranks: Ints, asked: Ints, available: int, epsilon: float, max_stat
 
 
 @jit
-def classes(asked: Ints, available: int, gaps: int) -> tuple[Ints, Ints, int]:
+def classes(fixed_ranks: Ints, available: int, gaps: int) -> tuple[Ints, Ints, int]:
     """Return sizes and strides of the classes that can be used up, and the number of states."""
-    sizes = np.empty(asked.size + 1, np.int64)
+    sizes = np.empty(fixed_ranks.size + 1, np.int64)
     C, total, before = 0, 0, -1
-    for c in range(asked.size + 1):
-        bound = asked[c] if c < asked.size else available
+    for c in range(fixed_ranks.size + 1):
+        bound = fixed_ranks[c] if c < fixed_ranks.size else available
         size = bound - before - 1
         if total + size > gaps:
             break
@@ -127,7 +129,7 @@ def classes(asked: Ints, available: int, gaps: int) -> tuple[Ints, Ints, int]:
 @jit
 def spread(value: Floats, shape: tuple, used: int, uniform: float, epsilon: float) -> Floats:  # type: ignore[type-arg]
     """Return the values after one more free item: any class by chance, or the best item left if it is free."""
-    sizes, strides, rest, placed = shape
+    sizes, strides, other_items, placed = shape
     C = sizes.size
     new = np.zeros(value.size)
     for s in range(value.size):
@@ -147,7 +149,7 @@ def spread(value: Floats, shape: tuple, used: int, uniform: float, epsilon: floa
                     best, searching = c, False
             if searching and c < placed.size and not placed[c]:
                 best, searching = -1, False
-        left = rest - (used - tracked)
+        left = other_items - (used - tracked)
         if left > 0:
             new[s] += v * uniform * left
         if 0 <= best < C:
@@ -162,20 +164,20 @@ def sample(available: Ints, uniforms: Floats, epsilon: float) -> Ints:
     """Return (n, S, K) drawn ranks, -1 once no item is left; uniforms (n, S, K, 2)."""
     n, S, K, _ = uniforms.shape
     out = np.full((n, S, K), -1, np.int64)
-    taken = np.empty(K, np.int64)  # ascending
+    drawn = np.empty(K, np.int64)  # ascending
     for i in range(n):
         for s in range(S):
             for k in range(min(K, available[i])):
                 skip = 0
                 if uniforms[i, s, k, 0] < epsilon:
                     skip = min(int(uniforms[i, s, k, 1] * (available[i] - k)), available[i] - k - 1)
-                # The rank with `skip` free ones before it, by a walk over the taken ones below it.
+                # The rank with `skip` free ones before it, by a walk over the drawn ones below it.
                 j = 0
-                while j < k and taken[j] <= skip + j:
+                while j < k and drawn[j] <= skip + j:
                     j += 1
                 rank = skip + j
                 for h in range(k, j, -1):
-                    taken[h] = taken[h - 1]
-                taken[j] = rank
+                    drawn[h] = drawn[h - 1]
+                drawn[j] = rank
                 out[i, s, k] = rank
     return out

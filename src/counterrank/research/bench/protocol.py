@@ -78,13 +78,13 @@ class Protocol:
         ]
         atomic.write_text(folder / FILE, "\n".join(lines) + "\n")
 
-    def merged(self, other: Self) -> Self:
+    def merged(self, addition: Self) -> Self:
         """Return the protocol of both studies, whose results are in one folder."""
         return type(self)(
-            tuple(dict.fromkeys([*self.worlds, *other.worlds])),
-            {**self.estimators, **other.estimators},
-            tuple(dict.fromkeys([*self.seeds, *other.seeds])),
-            tuple(dict.fromkeys([*self.objects, *other.objects])),
+            tuple(dict.fromkeys([*self.worlds, *addition.worlds])),
+            {**self.estimators, **addition.estimators},
+            tuple(dict.fromkeys([*self.seeds, *addition.seeds])),
+            tuple(dict.fromkeys([*self.objects, *addition.objects])),
         )
 
 

@@ -86,8 +86,8 @@ def run(
     with showing_progress(enabled=progress):
         reporter().begin("bench", len(tasks))
         work = partial(_task_rows, selected, folder)
-        for part in in_processes(work, tasks, _processes(jobs, selected, places)):
-            rows += part
+        for task_rows in in_processes(work, tasks, _processes(jobs, selected, places)):
+            rows += task_rows
             reporter().advance(1)
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return BenchResult(columns, protocol)
