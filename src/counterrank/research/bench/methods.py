@@ -30,7 +30,8 @@ class Method:
     (oracle)" and "aips (oracle .1)" grow the paper's trees on published runs, "aips (oracle printed)" those
     of its Algorithm 1 and "aips (oracle exhaustive)" those of an exhaustive search, told the same truth;
     "aips (truth)" searches exhaustively with the true bias, "aips (pasif)" minimises another MSE
-    estimate. The last two also exist of `aips-pairs`.
+    estimate, "aips (printed)" and "aips (published)" search as Algorithm 1 and as the authors' code. The
+    last four also exist of `aips-pairs`.
 
     Parameters
     ----------
@@ -64,6 +65,8 @@ class Method:
             return cls(name, source=name)
         if word not in _TREES or not form:
             return cls(name, get_estimator(name), name)
+        if form in figures.GROWTHS.values():
+            return cls(name, _TREES[word](behavior=BehaviorTree(growth=form)), name)
         return cls(name, _TREES[word](behavior=BehaviorTree(mse=mse_estimate(form))), name)
 
     @classmethod

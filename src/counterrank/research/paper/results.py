@@ -231,7 +231,7 @@ def styles(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     looks = list(zip(_PALETTE, _MARKERS, strict=True))
     # Those of the main figures look alike in every picture.
     chosen = {name: looks[ESTIMATORS.index(name)] for name in names if name in ESTIMATORS}
-    free = [look for look in looks if look not in chosen.values()]
+    free = [look for look in looks if look not in chosen.values()] or looks
     further_names = [name for name in names if name not in chosen]
     return chosen | {name: free[i % len(free)] for i, name in enumerate(further_names)}
 
