@@ -45,7 +45,7 @@ from counterrank.data.log import RankingLog
 from counterrank.estimators.weights.ratios import Ratios
 from counterrank.estimators.weights.thresholds import LIMITING, THRESHOLDS
 from counterrank.kernels.jit import jit
-from counterrank.policies import Policy
+from counterrank.policies import Policy, TeamDraft
 from counterrank.statistics import two_sided
 
 #: Groups with fewer effective rows are not tested: their means are too skewed for any of these
@@ -414,6 +414,8 @@ def _overall(tally: Tally, subject: Subject, small: bool) -> list[Finding]:
         _unmatched(name, subject)
         # No weight at all, where there are enough rows for one.
         if not sums[1].any() and sums[0].max() >= TESTED_ESS
+        else _drafted(name, found[name][0], weak[name])
+        if isinstance(subject.first.propensity, TeamDraft) and weak[name].any()
         else _overall_finding(name, *found[name], weak[name], alone=alone, small=small)
         for name, sums in known.items()
     ]
@@ -435,6 +437,21 @@ def _unmatched(name: str, subject: Subject) -> Finding:
         "a logging policy that explores more, near what this target shows"
         if known
         else "join the target to the rankings by their ids, with the same item ids",
+        target=name,
+    )
+
+
+def _drafted(name: str, mean: Floats, weak: Bools) -> Finding:
+    """Say how deep a draft shows the list of a target: its chances are exact, and below they are zero."""
+    depth, lowest = int(np.argmax(weak)), int(np.argmin(mean))
+    return finding(
+        WEIGHTS.code,
+        WARNED,
+        f"the draft supports '{name}' to position {depth} of {len(mean)}: at position {lowest + 1} it could show "
+        f"the item of '{name}' in {in_percent(mean[lowest], 0)} of the rankings",
+        "a page drafted from two rankers shows about half of each list",
+        f"evaluate the supported positions with {say('--depth', str(max(depth, 1)))}, or judge below them by models of "
+        f"clicks ({say('--estimators', 'pbm,click-model')})",
         target=name,
     )
 

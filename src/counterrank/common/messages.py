@@ -79,8 +79,8 @@ def say(option: str, value: str = "", python: str | None = None) -> str:
     ...     say("--logger", "top"), say("--decimal", ",")
     ('--logger top', '--config decimal=,')
     >>> with for_command("evaluate", job=True):
-    ...     say("--columns", "unit=user"), say("--independent-rows"), say("--within", "1 hour")
-    ('unit = "user" in [columns]', 'independent-rows = true', 'within = "1 hour" in [events]')
+    ...     say("--columns", "unit=user"), say("--time", "day"), say("--within", "1 hour")
+    ('unit = "user" in [columns]', 'time = "day"', 'within = "1 hour" in [events]')
     """
     if _JOB.get():
         return _in_job(option, value)
@@ -113,8 +113,9 @@ def _in_job(flag: str, value: str) -> str:
         return f"{flag} {value}".rstrip()
     key, table = option.keys[-1].replace("_", "-"), ""
     for name, keys in NESTED.items():
-        key = next((inner for inner, stands_for in keys.items() if stands_for == option.name), key)
-        table = f" in [{name}]" if key in keys else table
+        for inner, stands_for in keys.items():
+            if stands_for == option.name:
+                key, table = inner, f" in [{name}]"
     if option.name == "scores_join":
         key, table = "join", " in [scores]"
     if option.kind in (Kind.COLUMNS, Kind.PAIRS, Kind.METRICS, Kind.POLICIES) and "=" in value:

@@ -218,6 +218,9 @@ class Reading:
     renumber: bool = option(
         "Close gaps in positions (slots of ads, filtered items).", _SWITCH, default=False
     )
+    depth: int | None = option(
+        "Evaluate only the first N positions.", Kind.WHOLE, least=1, metavar="N"
+    )
     drop_ties: bool = option(
         "Leave out rows in which the logger's order depends on equal scores.",
         _SWITCH,
@@ -370,6 +373,7 @@ class ReadingOptions(TypedDict, total=False):
     dists: bool
     decimal: str | None
     renumber: bool
+    depth: int | None
     drop_ties: bool
     encode_actions: bool | None
     keep: Names

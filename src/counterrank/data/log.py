@@ -399,6 +399,39 @@ class RankingLog:
         """
         return changed(self, **fields)
 
+    def first_positions(self, depth: int) -> Self:
+        """Return the log of the first positions of each page; what stands below is not evaluated.
+
+        Examples
+        --------
+        >>> log = RankingLog(action=[[1, 0]], reward=[[1, 0]], propensity=[[0.5, 0.5]])
+        >>> log.first_positions(1).action.tolist()
+        [[1]]
+        """
+        if depth >= self.K:
+            return self
+        whole = isinstance(self.propensity, Propensity) and self.propensity.kind == "joint"
+        if whole or self.page_reward:
+            what = "a probability" if whole else "a reward"
+            raise LogError(
+                f"{what} of the whole page says nothing of its first positions; leave out depth"
+            )
+
+        def cut(policy: Any) -> Any:
+            if not isinstance(policy, Propensity):
+                return policy
+            return Propensity(policy.kind, policy.values[:, :depth])
+
+        dists = {n: d[:, :depth] if d.ndim == 3 else d for n, d in self.dists.items()}
+        return self.changed(
+            action=self.action[:, :depth], reward=self.reward[:, :depth],
+            rewards={n: r[:, :depth] if r.ndim == 2 else r for n, r in self.rewards.items()},
+            lengths=np.minimum(self.lengths, depth), propensity=cut(self.propensity), dists=dists,
+            behavior_masks={n: np.asarray(m)[:depth, :depth] for n, m in self.behavior_masks.items()},
+            targets={name: cut(target) for name, target in self.targets.items()},
+            position_weights=self.position_weights[:depth],
+        )  # fmt: skip
+
     def evenly_kept(self) -> Self:
         """Return rows that were each kept with the same probability: of a log with weights, some of its rows.
 

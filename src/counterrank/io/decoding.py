@@ -5,7 +5,7 @@ beside the candidates, one list per row, and become policies batch by batch, so 
 a batch however many requests there are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -35,6 +35,7 @@ from counterrank.policies import (
     ItemFeatures,
     Policy,
     Scored,
+    TeamDraft,
     load_policy,
     parse_policy,
 )
@@ -138,8 +139,12 @@ class RankingRows:
         carried = {name: values.objects(self.column(name)) for name in spec.segments}
         beside = CandidateRows(self) if parts.items or parts.scores else None
         scored: dict[str, Probabilities] = (
-            {} if beside is None else {name: beside.policy(name) for name in parts.scores}
+            {}
+            if beside is None
+            else {name: beside.policy(name) for name in parts.scores if name in parts.policies}
         )
+        if beside is not None and (teams := parse_policy(parts.policies.get(LOGGING, "top")).teams):
+            scored[LOGGING] = beside.draft(teams)
         propensity, targets = scored.pop(LOGGING, None), self._targets()
         if propensity is None and MISSING_PROPENSITY in spec.notes:
             propensity = Propensity("factored", np.ones(self.action.shape))
@@ -170,6 +175,8 @@ class RankingRows:
         )
         if spec.events is not None or spec.scores:
             log = log.changed(events=spec.events, scores=spec.scores)
+        if spec.depth is not None:
+            log = log.first_positions(spec.depth)
         # Target policies that are rules or lists in files are bound to the rows.
         rules: dict[str, Probabilities] = {
             name: _rule(text).bind(log)
@@ -411,10 +418,18 @@ class CandidateRows:
             offsets, self.items, features, categories, self.parts.n_items, rows.start
         )
 
+    def scores(self, name: str) -> Floats:
+        """Return the scores of a policy, one per candidate."""
+        field = self.parts.scores[name]
+        return values.floats(self._beside(field, "scores"), field.name, self._place)
+
+    def draft(self, teams: Sequence[str]) -> TeamDraft:
+        """Return the draft of two rankers, which place their candidates by their scores."""
+        return TeamDraft.by_scores(self.candidates, *map(self.scores, teams))
+
     def policy(self, name: str) -> Policy:
         """Return the policy made of the scores of `name`."""
-        field = self.parts.scores[name]
-        scores = values.floats(self._beside(field, "scores"), field.name, self._place)
+        field, scores = self.parts.scores[name], self.scores(name)
         return parse_policy(self.parts.policies[name]).bind(
             candidates=self.candidates, scores=scores, name=field.name, partly=name != LOGGING
         )

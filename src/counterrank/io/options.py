@@ -252,6 +252,7 @@ class ReadOptions:
     decimal: str = "."
     renumber: bool = False
     drop_ties: bool = False
+    depth: int | None = None
     logger: PolicySpec | None = None
     policies: Mapping[str, PolicySpec] = field(default_factory=dict)
     items: str | None = None
@@ -314,7 +315,16 @@ class ReadOptions:
             raise ConfigError(f"missing_reward is 'error' or 'zero', got {self.missing_reward!r}")
         if self.decimal not in (".", ","):
             raise ConfigError(f"decimal is '.' or ',', got {self.decimal!r}")
+        if self.logger is not None and self.logger.teams:
+            # The rankers of a draft are targets that show their lists.
+            teams = dict.fromkeys(self.logger.teams, parse_policy("top"))
+            return replace(self, policies={**teams, **self.policies})._joined()
+        return self._joined()
+
+    def _joined(self) -> Self:
         self._refuse_unknown_parts()
+        if self.depth == 0:
+            raise ConfigError("depth is a number of positions, 1 or more")
         # By its query a ranking finds its list.
         found = self.carrying([str(self.column("query"))]) if self.target_lists else self
         if self.events is None:
@@ -372,6 +382,7 @@ _FORMS: Mapping[str, Clean] = {
     "decimal": _text,
     "renumber": _switch,
     "drop_ties": _switch,
+    "depth": _whole,
     "logger": _policy,
     "policies": _policies,
     "items": _path,

@@ -140,6 +140,8 @@ class LogSpec:
     position_weights: str | tuple[float, ...] = "uniform"
     missing_reward: str = "error"
     renumber: bool = False
+    #: Only so many positions are kept.
+    depth: int | None = None
     #: Names of segments and targets that nobody asked for: left out, rather than refused, when they
     #: do not fit.
     guessed: tuple[str, ...] = ()
@@ -248,6 +250,7 @@ class _Resolver:
             position_weights=options.position_weights,
             missing_reward=options.missing_reward,
             renumber=options.renumber,
+            depth=options.depth,
             guessed=(*guessed, *(name for name in segments if name not in asked)),
             notes=(*self.notes(fields), *((TIES_DROPPED,) if options.drop_ties else ())),
         )
@@ -471,12 +474,14 @@ class _Resolver:
         found = self.with_probabilities(
             name
             for name in self.options.columns
-            if name not in ROLES and not name.endswith(_BESIDE)
+            if name not in ROLES and not name.endswith(_BESIDE) and not name.startswith(FEATURE)
         )
         # A stream reads the columns of its spec in every pass: a wrong guess would cost each time.
         if not self.in_memory:
             return found, []
-        taken = _columns_of(*fields.values(), *found.values())
+        # What the user gave a role is no guess.
+        mapped = {name for name in self.options.columns.values() if isinstance(name, str)}
+        taken = _columns_of(*fields.values(), *found.values()) | mapped
         guesses = {stem: field for stem, field in self.guesses() if not taken & set(field.columns)}
         return found | guesses, list(guesses)
 
@@ -518,9 +523,9 @@ class _Resolver:
         """Return where candidates, scores and features of candidates are, if this log has any."""
         options = self.options
         policies = self.scored_policies(logger)
-        scores = {
-            name: self.scores(name) for name, policy in policies.items() if policy.needs_scores
-        }
+        scored = [name for name, policy in policies.items() if policy.needs_scores]
+        teams = () if logger is None else logger.teams
+        scores = {name: self.scores(name) for name in dict.fromkeys([*scored, *teams])}
         items = self.beside(options.column("candidates"))
         if long:
             # A row for each candidate, shown or not, whose position is missing where it was not.
@@ -539,7 +544,7 @@ class _Resolver:
     def scored_policies(self, logger: PolicySpec | None) -> dict[str, PolicySpec]:
         """Return how scores become policies, by name; the logger is `LOGGING`."""
         logger = None if logger is None else spec_in_file(logger)
-        if logger is not None and not logger.needs_scores:
+        if logger is not None and not (logger.needs_scores or logger.teams):
             raise ConfigError(
                 "the logger's scores stand in the log: give its kind, such as plackett-luce, or "
                 "the file of `counterrank plan --out`, and no other file"

@@ -223,7 +223,7 @@ def with_scores(files: list[DataFile], options: ReadOptions) -> WithScores:
         )
         table = described(given, schema, log_columns(files, options))
         files = tables.written(_ScoreJoin(files, theirs, table, options, reports).pieces())
-        if options.logger is not None:
+        if options.logger is not None and not options.logger.teams:
             policies = {**{name: options.logger for name in table.targets}, **policies}
     return files, replace(options, scores=(), policies=policies), tuple(reports)
 

@@ -18,6 +18,8 @@ from counterrank.policies.arrays import (
     repeated,
 )
 from counterrank.policies.base import SubsetResult
+from counterrank.policies.candidates import Candidates
+from counterrank.policies.factored import best_first
 
 
 def as_rankings(values: ArrayLike) -> Ints:
@@ -472,6 +474,16 @@ class TeamDraft(ClosedFormPolicy):
         largest = int(max(self.first.max(), self.second.max())) + 1
         self.n_items = largest if n_actions is None else int(n_actions)
         self.check()
+
+    @classmethod
+    def by_scores(cls, candidates: Candidates, first: Floats, second: Floats) -> Self:
+        """Return the draft of two rankers, which place candidates by their scores, one per candidate."""
+        rankings = []
+        for scores in (first, second):
+            place = best_first(candidates.dense(scores, -np.inf))
+            index = np.minimum(candidates.offsets[:-1, None] + place, len(candidates.items) - 1)
+            rankings.append(np.where(place < 0, -1, candidates.items[index]))
+        return cls(rankings[0], rankings[1], candidates.n_items)
 
     def check(self) -> None:
         check_rankings(self.first, self.n_items)

@@ -57,6 +57,8 @@ FACTORED_KINDS = frozenset({"softmax"})
 FILE = "file"
 #: The kind of specs that serve several kinds, each to a share of the traffic.
 MIXTURE = "mixture"
+#: The kind of specs that interleave two rankers, each with scores of its own.
+TEAM_DRAFT = "team-draft"
 #: The + between two components; the + of a number such as 1e+05 is not followed by `SHARE*`.
 _PLUS = re.compile(r"\+(?=[^+*:,=]*\*)")
 _FILES = (".json", ".npz")
@@ -76,11 +78,13 @@ class PolicySpec:
     options: Mapping[str, float] = field(default_factory=dict)
     path: str | None = None
     parts: tuple[tuple[float, PolicySpec], ...] = ()
+    #: The two rankers of a team draft.
+    teams: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def needs_scores(self) -> bool:
-        """Whether scores must be given; a policy file has its own scorer."""
-        return self.kind != FILE
+        """Whether scores of its own must be given; a policy file has its scorer, a draft those of its teams."""
+        return self.kind not in (FILE, TEAM_DRAFT)
 
     @property
     def deterministic(self) -> bool:
@@ -96,6 +100,8 @@ class PolicySpec:
         """The spec in the grammar of `parse_policy`."""
         if self.path is not None:
             return self.path
+        if self.teams:
+            return f"{self.kind}:of={'+'.join(self.teams)}"
         if self.kind == MIXTURE:
             return "+".join(f"{_digits(share)}*{component.text}" for share, component in self.parts)
         options = ",".join(f"{name}={_digits(value)}" for name, value in self.options.items())
@@ -115,6 +121,10 @@ class PolicySpec:
         """
         from counterrank.policies.scored import Scored
 
+        if self.kind == TEAM_DRAFT:
+            raise PolicyError(
+                f"{self.text} interleaves two rankers, so that only a logger can be one"
+            )
         if self.kind == FILE:
             raise PolicyError(
                 f"{self.path} is a policy file: load it with load_policy and bind it to a log"
@@ -206,6 +216,8 @@ def _parse_spec(text: str, where: str) -> PolicySpec:
     if "*" in text:
         return _parse_mixture(text)
     kind, colon, option_text = text.partition(":")
+    if kind.strip() == TEAM_DRAFT:
+        return _draft_of(option_text.partition("of=")[2].split("+"), where)
     options: dict[str, str] = {}
     for assignment in option_text.split(",") if colon else ():
         option, equals, value = (word.strip() for word in assignment.partition("="))
@@ -217,6 +229,21 @@ def _parse_spec(text: str, where: str) -> PolicySpec:
             raise ConfigError(f"{where}: option '{option}' is given twice")
         options[option] = value
     return _spec_of_kind(kind.strip(), options, where)
+
+
+def _draft_of(names: Iterable[Any], where: str) -> PolicySpec:
+    """Return the spec of a team draft of two rankers.
+
+    >>> _draft_of(["a", "b"], "[logger]").text
+    'team-draft:of=a+b'
+    """
+    teams = tuple(str(name).strip() for name in names)
+    if len(set(teams)) != 2 or not all(teams):
+        raise ConfigError(
+            f'{where}: a team draft is of two rankers, of = ["a", "b"] in a job or '
+            "team-draft:of=a+b, with the scores of both"
+        )
+    return PolicySpec(TEAM_DRAFT, teams=teams)
 
 
 def mixture_of(parts: Iterable[tuple[float, PolicySpec]]) -> PolicySpec:
@@ -245,7 +272,7 @@ def _parse_mixture(text: str) -> PolicySpec:
                 "0.98*top+0.02*shuffle"
             )
         component = parse_policy(component_text)
-        if component.kind in (FILE, *FACTORED_KINDS):
+        if component.kind in (FILE, TEAM_DRAFT, *FACTORED_KINDS):
             raise ConfigError(
                 f"policy '{text}': '{component_text.strip()}' cannot be mixed with others; known are "
                 f"{', '.join(kind for kind in KINDS if kind not in FACTORED_KINDS)}"
@@ -279,6 +306,9 @@ def policy_from_table(table: Mapping[str, Any], where: str) -> PolicySpec:
         raise ConfigError(
             f'{where} needs kind = "...": one of {", ".join(KINDS)}, or a policy file'
         )
+    if kind == TEAM_DRAFT:
+        names = table.get("of")
+        return _draft_of(names if isinstance(names, list) else [], where)
     assignments = [f"{name}={value}" for name, value in table.items() if name != "kind"]
     if kind.endswith(_FILES) and assignments:
         raise ConfigError(f"{where}: a policy file takes no options, got {', '.join(assignments)}")
@@ -288,7 +318,7 @@ def policy_from_table(table: Mapping[str, Any], where: str) -> PolicySpec:
 def _spec_of_kind(kind: str, texts: Mapping[str, str], where: str) -> PolicySpec:
     if kind not in KINDS:
         raise ConfigError(
-            f"{where}: unknown kind '{kind}'; known: {', '.join(KINDS)}, or a file ending in "
+            f"{where}: unknown kind '{kind}'; known: {', '.join([*KINDS, TEAM_DRAFT])}, or a file ending in "
             f"{' or '.join(_FILES)}"
         )
     accepted = KINDS[kind]
