@@ -242,6 +242,15 @@ def test_another_noise_keeps_the_prior_of_a_level():
     np.testing.assert_allclose(other.noise / other.penalty, posterior.noise / posterior.penalty)
 
 
+def test_rewards_without_noise_leave_a_doubt_of_columns_that_are_the_same():
+    """The second item follows from the first, so that sums over rows cannot tell their columns apart."""
+    log = replace(log_of(200), reward=np.ones((200, K)))
+    value = fit_linear(train(MemorySource(log))).doubt(log, "new")
+    assert 0.0 <= value < 1e-3
+    same = Posterior(LEVELS[0], np.ones((1, 1, 1, 2, 2)), np.ones(2), 2.0, np.ones(K, dtype=bool))
+    assert np.all(same.with_noise(0.0).penalty > 0.0) and same.with_noise(0.0).noise > 0.0
+
+
 def test_what_the_logger_never_shows_has_the_doubt_of_the_prior():
     """Item 1 was never logged at the last position: its effect there has the variance between cells."""
     log = log_of(300)

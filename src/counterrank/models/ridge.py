@@ -86,8 +86,14 @@ class Posterior:
     used: Bools
 
     def with_noise(self, noise: float) -> Posterior:
-        """Return the same prior beside another noise: a penalty is the noise over a variance."""
-        return replace(self, noise=noise, penalty=self.penalty * (noise / self.noise))
+        """Return the same prior beside another noise: a penalty is the noise over a variance.
+
+        Where the levels explain rewards to the last digit, a millionth of the noise remains: the penalty
+        alone tells columns apart that are the same, and what the log never shows keeps its variance.
+        """
+        noise = max(noise, 1e-6 * self.noise)
+        ratio = noise / self.noise if self.noise > 0.0 else 1.0
+        return replace(self, noise=noise, penalty=self.penalty * ratio)
 
     def variance(self, layout: Layout, c: Floats) -> float:
         """Return the posterior variance of sum c' beta for c (B, K, A, D)."""
