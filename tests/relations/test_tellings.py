@@ -88,14 +88,16 @@ def test_logged_probabilities_of_prefixes_are_the_weights_of_the_policies(plain)
     np.testing.assert_allclose(told[:, [0, 3]], plain[[0, 3]][:, [0, 3]], rtol=1e-9)
 
 
-def test_rows_in_another_order(plain):
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_in_another_order(plain, seed):
     data = shop()
-    data = data.take(np.random.default_rng(0).permutation(len(data)))
+    data = data.take(np.random.default_rng(seed).permutation(len(data)))
     told = numbers(evaluated(data.log(), {"new": cr.PlackettLuce(data.new)}))
     np.testing.assert_allclose(told[:-1], plain[:-1], rtol=EXACT)
     half = (plain[-1, 5] - plain[-1, 4]) / 2
-    # Folds of models follow units, not rows; their fits sum in another order.
-    assert abs(told[-1, 3] - plain[-1, 3]) < 0.25 * half
+    # Folds and draws follow units and what rows hold, not their numbers; the allowance compares some rows.
+    assert abs(told[-1, 3] - plain[-1, 3]) < 0.02 * half
+    assert np.abs(told[-1, 4:6] - plain[-1, 4:6]).max() < 0.05 * half
 
 
 def test_items_renumbered(plain):

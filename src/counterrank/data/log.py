@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -338,6 +339,29 @@ class RankingLog:
     def rows(self) -> Rows:
         """Where these rows stand in the whole log: index other (n, ...) arrays with it."""
         return slice(self.start, self.start + self.n) if self.selected is None else self.selected
+
+    @property
+    def draw_keys(self) -> Ints:
+        """What random draws of each row depend on (n,): unit, context and items, so that no order of rows changes them.
+
+        Without units rows may be alike in everything, and each has its number in the log.
+        """
+        if self.unit is None:
+            return self.numbers
+        from counterrank.kernels import hashing
+
+        hashes = hashing.RowHashes(self.n)
+        hashes.absorb(self.lengths, self.action)
+        unit = (
+            self.unit.astype(np.int64)
+            if self.unit.dtype.kind in "iub"
+            else np.array(
+                [zlib.crc32(str(name).encode()) for name in self.unit.tolist()], dtype=np.int64
+            )
+        )
+        hashes.absorb(None, unit[:, None], *(() if self.context is None else (self.context,)))
+        keys: Ints = (hashes.values >> np.uint64(1)).astype(np.int64)
+        return keys
 
     @property
     def numbers(self) -> Ints:

@@ -282,7 +282,7 @@ def draw_rankings(dist: Floats, lengths: Ints, row_id: Ints, seed: int, out: Int
 def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> Ints:
     """Return (n, size, K) rankings drawn from independent positions (n, 1 or K, A)."""
     out = np.empty((batch.n, size, batch.K), dtype=np.int64)
-    draw_rankings(wanted, batch.lengths, batch.numbers, seed, out)
+    draw_rankings(wanted, batch.lengths, batch.draw_keys, seed, out)
     return out
 
 
@@ -293,7 +293,7 @@ def policy_draws(batch: RankingLog, policy: Policy, size: int, stream: Sequence[
     """
     # A policy without context has one row: each row of the log still gets draws of its own.
     each = size * (batch.n // policy.n_rows)
-    drawn = policy.sample(batch.K, RowRandom(batch.numbers, list(stream)), size=each)
+    drawn = policy.sample(batch.K, RowRandom(batch.draw_keys, list(stream)), size=each)
     return cut(drawn.reshape(batch.n, size, batch.K), batch.lengths)
 
 

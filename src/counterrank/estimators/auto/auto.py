@@ -137,7 +137,7 @@ class AutoFit(Fitted):
         """Return the rows that models are asked about, drawn by their numbers; None for all."""
         if self.rate >= 1.0:
             return None
-        drawn = RowRandom(batch.numbers, [self.workspace.seed, Stream.ASKED_ROWS])
+        drawn = RowRandom(batch.draw_keys, [self.workspace.seed, Stream.ASKED_ROWS])
         return np.flatnonzero(drawn.random(batch.n) < self.rate)
 
     def _weighed(
