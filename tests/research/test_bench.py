@@ -238,6 +238,15 @@ def test_what_is_no_protocol_is_refused(tmp_path, text, message):
         bench.repeat(tmp_path / "p.toml")
 
 
+def test_the_protocol_of_the_documentation_names_what_is_there():
+    protocol = bench.Protocol.read(
+        SOURCE.parents[2] / "docs" / "evidence" / "where-aips-helps.toml"
+    )
+    assert sum(len(bench.worlds(text)) for text in protocol.worlds) == 28
+    names = [method.name for method in bench.methods(protocol.estimators)]
+    assert len(names) == 12 and protocol.seeds == tuple(range(8))
+
+
 def test_arms_of_a_log_predict_each_other(tmp_path):
     """Worlds for both directions; the truth is what the other arm earned, on rows of its own."""
     rng = np.random.default_rng(5)
