@@ -20,6 +20,7 @@ import numpy as np
 from counterrank.common.arrays import Bools
 from counterrank.common.errors import CounterrankError, EngineError
 from counterrank.data.log import RankingLog
+from counterrank.policies import Policy
 
 
 class Reporter:
@@ -93,6 +94,9 @@ _NUMBERS = 131_072
 #: in blocks of its own then has less Python between.
 _PARTS = 16
 
+#: Least rows of a chunk of a log with a policy that ranks without replacement.
+_COSTLY = 1_024
+
 
 def chunk_rows(length: int, n: int = 0) -> int:
     """Return how many rankings of `length` positions, of n in all, go through a partial at a time.
@@ -141,6 +145,9 @@ class MemorySource:
     def reduce(self, partial: Partial[State], *, label: str = "") -> State:
         """Return the sum of `partial` over the chunks."""
         size = chunk_rows(self.log.K, self.log.n)
+        if isinstance(self.log.propensity, Policy) and not self.log.propensity.factored:
+            # Rows of a policy cost a hundred times as much: a few thousand are work for two threads.
+            size = min(size, max(_COSTLY, -(-self.log.n // 4)))
         # Threads for a handful of chunks cost more than they save.
         threads = self.threads if self.log.n > 2 * size else 1
         report = reporter()
@@ -319,6 +326,13 @@ class FilteredSource:
 def _kept(batch: RankingLog, keep: Callable[[RankingLog], Bools]) -> RankingLog:
     rows = np.flatnonzero(keep(batch))
     return batch if len(rows) == batch.n else batch.take(rows)
+
+
+def innermost(source: Source) -> Source:
+    """Return the source that others change on the way or leave out rows of."""
+    while isinstance(source, MappedSource | FilteredSource):
+        source = source.source
+    return source
 
 
 class SampledOnce(MappedSource):

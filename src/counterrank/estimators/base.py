@@ -29,7 +29,12 @@ from counterrank.estimators.columns import Columns, LogSums, logged, summed
 from counterrank.estimators.solution import Solution, Traits
 from counterrank.estimators.weights.diagnostics import one_unit
 from counterrank.estimators.weights.moments import KindMoments, Moments, moments_of_ratios
-from counterrank.estimators.weights.ratios import Ratios, common_numbers, ratios_of
+from counterrank.estimators.weights.ratios import (
+    LoggerAnswers,
+    Ratios,
+    common_numbers,
+    ratios_of,
+)
 from counterrank.models import Memo
 from counterrank.statistics import (
     ONCE,
@@ -351,15 +356,26 @@ class View(Memo):
     What is kept by `once` must not depend on rewards: views of other rewards share it.
     """
 
-    def __init__(self, batch: RankingLog, target: str, like: View | None = None) -> None:
+    def __init__(
+        self,
+        batch: RankingLog,
+        target: str,
+        like: View | None = None,
+        *,
+        within: tuple[View, Ints] | None = None,
+        by_logger: LoggerAnswers | None = None,
+    ) -> None:
         """Look at a batch.
 
         `like` is a view of the same rankings with another reward; ratios, draws and all else that does
-        not depend on rewards are shared with it.
+        not depend on rewards are shared with it. `within` is the view of which this one has some rows,
+        and these rows; `by_logger` the logger's answers, which views of other targets share.
         """
         self.batch = batch
         self.target = target
         self.like = like
+        self.within = within
+        self.by_logger: LoggerAnswers = {} if by_logger is None else by_logger
         self._standard: dict[str, KindMoments] = {}
         self._parts: dict[Hashable, View] = {}
         # Prepared rankings depend on whether rewards are of the page.
@@ -370,7 +386,7 @@ class View(Memo):
         """Return the view of some rows; views of other rewards share its ratios and draws too."""
         like = None if self.like is None else self.like.part(key, rows)
         if key not in self._parts:
-            self._parts[key] = View(self.batch.take(rows), self.target, like)
+            self._parts[key] = View(self.batch.take(rows), self.target, like, within=(self, rows))
         return self._parts[key]
 
     @property
@@ -388,7 +404,10 @@ class View(Memo):
         """The ratios of target to logger."""
         if self.like is not None:
             return replace(self.like.ratios, batch=self.batch)
-        return ratios_of(self.batch, self.target, self.numbers)
+        if self.within is not None:
+            whole, rows = self.within
+            return whole.ratios.part(self.batch, self.target, rows, self.by_logger)
+        return ratios_of(self.batch, self.target, self.numbers, self.by_logger)
 
     @cached_property
     def reward(self) -> Floats:

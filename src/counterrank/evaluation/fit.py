@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,15 @@ from counterrank.common.errors import ConfigError, CounterrankError
 from counterrank.common.findings import SKIPPED, Finding
 from counterrank.data.columns import shared_contexts, units_are_rows
 from counterrank.data.log import RankingLog
-from counterrank.data.source import Change, MappedSource, MemorySource, Source
+from counterrank.data.source import (
+    Change,
+    MappedSource,
+    MemorySource,
+    Source,
+    default_threads,
+    innermost,
+    map_in_order,
+)
 from counterrank.data.validation import refuse_scale
 from counterrank.estimators import Estimator, Fitted, Traits, Workspace, get_estimator
 from counterrank.evaluation.request import PANEL, PREFERENCE, Options, wanted
@@ -226,9 +235,8 @@ def fit_targets(
         if must and name not in estimators:
             # A name that nobody knows is an error by itself, whatever the target.
             get_estimator(name)
-    fits: list[Fit] = []
-    skipped: list[Finding] = []
-    for target in options.targets:
+
+    def fit_target(target: str) -> tuple[list[Fit], list[Finding]]:
         workspace = Workspace(
             source,
             target,
@@ -240,29 +248,44 @@ def fit_targets(
             tree=options.tree,
             shared={} if shared is None else shared,
         )
-        fitted: dict[str, Fit] = {}
-        for name in dict.fromkeys([*asked, *PANEL]):
-            diagnostic_only = name not in asked
-            if diagnostic_only and all(fit.traits.user_model for fit in fitted.values()):
-                break
-            try:
-                estimator = estimators[name] if name in estimators else get_estimator(name)
-                estimator.refuse_weight(first)
-                made = estimator.fit(workspace)
-                fitted[name] = Fit(metric, target, estimator.name, made, diagnostic_only)
-            except CounterrankError as problem:
-                if asked.get(name):
-                    raise type(problem)(
-                        f"'{name}' cannot run for target '{target}': {problem}"
-                    ) from problem
-                if not diagnostic_only:
-                    skipped.append(
-                        Finding("skipped", SKIPPED, str(problem), target=target, subject=name)
-                    )
-        if not fitted:
-            raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1].text}")
-        fits += fitted.values()
-    return tuple(fits), tuple(skipped)
+        return _fit_target(workspace, asked, estimators)
+
+    # A log in memory is sampled at no cost: targets are fitted side by side, with the same results.
+    in_memory = isinstance(innermost(source), MemorySource)
+    threads = min(default_threads(), len(options.targets)) if in_memory else 1
+    by_target = list(map_in_order(options.targets, fit_target, threads=threads))
+    fits, skipped = (tuple(chain.from_iterable(each)) for each in zip(*by_target, strict=True))
+    return fits, skipped
+
+
+def _fit_target(
+    workspace: Workspace, asked: Mapping[str, bool], estimators: Mapping[str, Estimator]
+) -> tuple[list[Fit], list[Finding]]:
+    """Return the fits of a target's estimators that can run, and the reason for each that cannot."""
+    metric, target, first = workspace.metric, workspace.target, workspace.first
+    fitted: dict[str, Fit] = {}
+    skipped: list[Finding] = []
+    for name in dict.fromkeys([*asked, *PANEL]):
+        diagnostic_only = name not in asked
+        if diagnostic_only and all(fit.traits.user_model for fit in fitted.values()):
+            break
+        try:
+            estimator = estimators[name] if name in estimators else get_estimator(name)
+            estimator.refuse_weight(first)
+            made = estimator.fit(workspace)
+            fitted[name] = Fit(metric, target, estimator.name, made, diagnostic_only)
+        except CounterrankError as problem:
+            if asked.get(name):
+                raise type(problem)(
+                    f"'{name}' cannot run for target '{target}': {problem}"
+                ) from problem
+            if not diagnostic_only:
+                skipped.append(
+                    Finding("skipped", SKIPPED, str(problem), target=target, subject=name)
+                )
+    if not fitted:
+        raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1].text}")
+    return list(fitted.values()), skipped
 
 
 def _squarable(batch: RankingLog) -> RankingLog:

@@ -132,7 +132,8 @@ def _sensitivity(
     """
     estimate = estimates[fit]
     like = weighed_like(fit, estimates) if estimate.moments is None else None
-    view = View(fits.probe, fit.target)
+    by_logger = fits.shared.setdefault("answers about the probe", {})
+    view = View(fits.probe, fit.target, by_logger=by_logger)
     weights = None if estimate.not_estimable else (like or fit).fitted.weights(view)
     if weights is None:
         return {}

@@ -15,6 +15,7 @@ from counterrank.data.fingerprint import Fingerprint, with_pages
 from counterrank.data.log import RankingLog
 from counterrank.estimators import SHOWN, Columns, LogSums, View, logged, summed
 from counterrank.estimators.weights.diagnostics import TopRows, top_rows_of
+from counterrank.estimators.weights.ratios import LoggerAnswers
 from counterrank.evaluation.fit import Fit, MetricFits
 from counterrank.statistics import Key
 
@@ -52,7 +53,8 @@ class Sweep:
         for fits, own, views in self._views(batch):
             totals[logged(fits.metric)] = own.reward @ own.position_weights
             recommended = {fit.key for fit in fits.recommended.values()}
-            for fit in fits.fits:
+            # Weights of all rows first: those of some rows are among them.
+            for fit in sorted(fits.fits, key=lambda fit: not fit.traits.weighs_alone):
                 said = fit.fitted.columns(views[fit.target])
                 columns[fit.fitted.key] = said
                 if fit.key in recommended:
@@ -79,13 +81,15 @@ class Sweep:
     def _views(self, batch: RankingLog) -> Iterator[tuple[MetricFits, RankingLog, dict[str, View]]]:
         """Yield each metric's batch, and its views by target; those of one target share ratios and draws."""
         first: dict[tuple[str, bool], View] = {}
+        by_logger: LoggerAnswers = {}
         for fits in self.metrics:
             own, views = fits.change(batch), {}
             for target in dict.fromkeys(fit.target for fit in fits.fits):
                 # Ratios and draws are those of the first reward, all else that does not depend on rewards
                 # that of the first one which is of the page as well, or is not.
                 alike, other = (target, own.page_reward), (target, not own.page_reward)
-                views[target] = View(own, target, first.get(alike) or first.get(other))
+                like = first.get(alike) or first.get(other)
+                views[target] = View(own, target, like, by_logger=by_logger)
                 first.setdefault(alike, views[target])
             yield fits, own, views
 

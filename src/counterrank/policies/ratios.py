@@ -4,14 +4,19 @@ import numpy as np
 
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import PropensityError
-from counterrank.policies.base import Policy
+from counterrank.policies.base import Policy, SubsetResult
 
 #: Upper limit of the correction for a sampled denominator; larger ones are too noisy to apply.
 MAX_CORRECTION = 0.5
 
 
 def subset_log_ratio(
-    logging: Policy, target: Policy, actions: Ints, masks: Bools
+    logging: Policy,
+    target: Policy,
+    actions: Ints,
+    masks: Bools,
+    *,
+    below: SubsetResult | None = None,
 ) -> tuple[Floats, Floats]:
     """Return log w (n, J) = log P_target(L) - log P_logging(L) and the squared relative error of w (n, J).
 
@@ -23,7 +28,7 @@ def subset_log_ratio(
     """
     logging.require("subset")
     target.require("subset")
-    below = logging.subset_log_prob(actions, masks)
+    below = logging.subset_log_prob(actions, masks) if below is None else below
     if (below.log_prob == -np.inf).any():
         i, j = np.argwhere(below.log_prob == -np.inf)[0]
         mask = masks[j] if masks.ndim == 2 else masks[i, j]

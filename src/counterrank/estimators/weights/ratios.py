@@ -14,7 +14,10 @@ from counterrank.common.messages import say
 from counterrank.data.log import MEANING, SUPPORTS, Probabilities, Propensity, RankingLog
 from counterrank.estimators.weights.moments import multiply
 from counterrank.kernels.jit import fill, helper, jit
-from counterrank.policies import BestOf, Policy, Scored, subset_log_ratio
+from counterrank.policies import BestOf, Policy, Scored, SubsetResult, subset_log_ratio
+
+#: The logger's answers about the rankings of a batch, by the positions asked about: the same for all targets.
+LoggerAnswers = dict[bytes, SubsetResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +25,16 @@ class Ratios:
     """Per-position ratios rho (n, K, Fortran order) of a batch, and which products of them are probability ratios.
 
     `kind` is that of `Propensity`; "policy" stands for two rankings-without-replacement policies,
-    whose subset probabilities are computed on demand and kept.
+    whose subset probabilities are computed on demand and kept. Ratios of some rows of a batch, `within`,
+    read what was computed for all of them; `by_logger` has the logger's answers, for every target.
     """
 
     kind: str
     rho: Floats
     batch: RankingLog
     target: Probabilities
+    within: "tuple[Ratios, Ints] | None" = None
+    by_logger: LoggerAnswers = field(default_factory=dict)
     _known: dict[bytes, tuple[Floats, Floats]] = field(default_factory=dict)
     _sampling: list[float] = field(default_factory=list)
 
@@ -125,28 +131,51 @@ class Ratios:
         )  # (K, K) or (n, K, K)
         question = wanted.tobytes()
         if question not in self._known:
-            logging = self.batch.propensity
-            assert isinstance(logging, Policy) and isinstance(self.target, Policy)
-            self._known[question] = subset_log_ratio(
-                logging, self.target, self.batch.action, wanted
-            )
+            self._known[question] = self._of_whole(question) or self._computed(wanted, question)
         log_w, rel_var = self._known[question]
         self._sampling[:] = [max(self.sampling_error, float(np.sqrt(rel_var.max(initial=0.0))))]
         return np.asfortranarray(np.exp(log_w))
 
+    def _of_whole(self, question: bytes) -> tuple[Floats, Floats] | None:
+        """Return log weights and their squared errors of these rows, if all rows of the batch have them."""
+        if self.within is None:
+            return None
+        whole, rows = self.within
+        known = whole._known.get(question)
+        return None if known is None else (known[0][rows], known[1][rows])
+
+    def _computed(self, masks: Bools, question: bytes) -> tuple[Floats, Floats]:
+        logger, actions = self.batch.propensity, self.batch.action
+        assert isinstance(logger, Policy) and isinstance(self.target, Policy)
+        if question not in self.by_logger:
+            logger.require("subset")
+            self.by_logger[question] = logger.subset_log_prob(actions, masks)
+        return subset_log_ratio(logger, self.target, actions, masks, below=self.by_logger[question])
+
+    def part(
+        self, batch: RankingLog, target: str, rows: Ints, by_logger: LoggerAnswers
+    ) -> "Ratios":
+        """Return the ratios of some `rows` of these, which are a batch of their own."""
+        rho = np.asfortranarray(self.rho[rows])
+        return Ratios(self.kind, rho, batch, batch.target(target), (self, rows), by_logger)
+
 
 def ratios_of(
-    batch: RankingLog, target: str, known: tuple[str, Floats, Floats] | None = None
+    batch: RankingLog,
+    target: str,
+    known: tuple[str, Floats, Floats] | None = None,
+    by_logger: LoggerAnswers | None = None,
 ) -> Ratios:
     """Return the ratios of target policy `target` to the logging policy on the rows of a batch.
 
-    `known` is what `common_numbers` gave, where it was asked before: a policy's probabilities may
-    be costly.
+    `known` is what `common_numbers` gave, and `by_logger` the logger's answers, where they were asked
+    before: a policy's probabilities may be costly.
     """
     kind, logging, wanted = common_numbers(batch, target) if known is None else known
     # A joint sits in the first column; the rest are ones, so the same product serves every kind.
     rho = quotients(np.ascontiguousarray(wanted), np.ascontiguousarray(logging), batch.lengths)
-    return Ratios(kind, rho.T, batch, batch.target(target))
+    answers = {} if by_logger is None else by_logger
+    return Ratios(kind, rho.T, batch, batch.target(target), by_logger=answers)
 
 
 _PAGE = (

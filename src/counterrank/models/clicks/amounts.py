@@ -158,7 +158,8 @@ def fit_list_models(
     if family is Family.CLICKS:
         return clicks
     typical = float(reward[shown & (reward > 0.0)].mean())
-    amounts = {model.variant.extra: model for model in numbers(family, reward, plain, 0.0, typical)}
+    asked = tuple(dict.fromkeys(Variant(extra=model.variant.extra) for model in clicks))
+    amounts = {model.variant.extra: model for model in numbers(family, reward, asked, 0.0, typical)}
     return tuple(AmountModel(model, amounts[model.variant.extra]) for model in clicks)
 
 

@@ -247,13 +247,12 @@ def prepared(
         raise EstimatorError(
             "all rows are in one fold: nothing is left to fit on; a model needs several units"
         )
-    if rankings.m > SETTINGS.rows:
-        rng = stream(seed, Stream.CLICK_ROWS)
-        some = np.sort(rng.choice(rankings.m, SETTINGS.rows, replace=False))
-        rankings, reward, fold = rankings.take(some), reward[some], fold[some]
-    own = replace(rankings, x=rankings.x[rankings.row], row=np.arange(rankings.m))
-    encoding, shown = Encoding.of(own), own.item >= 0
-    reward = np.where(shown, reward, 0.0)
+    # Rewards of one log share what does not depend on them, and so does what their models predict.
+    some, own, encoding, x, traits = rankings.once(
+        ("training", seed), lambda: _training(rankings, seed)
+    )
+    shown, fold = own.item >= 0, fold[some]
+    reward = np.where(shown, reward[some], 0.0)
     clicks = family is Family.CLICKS
     click = (reward != 0.0).astype(float)
     return ClickRows(
@@ -264,23 +263,39 @@ def prepared(
         y=click if clicks else reward,
         click=click if clicks else np.zeros(click.shape),
         used=click > 0.0 if family is Family.GAMMA else shown,
-        x=encoding.context_of(own.x),
-        traits=traits_of(encoding, own),
+        x=x,
+        traits=traits,
         fold=fold,
         folds=folds,
     )
+
+
+def _training(rankings: Rankings, seed: int) -> tuple[Ints, Rankings, Encoding, Floats, Floats]:
+    """Return the rankings of fits, their numbers, encoding and context, and the traits of items."""
+    some = np.arange(rankings.m)
+    if rankings.m > SETTINGS.rows:
+        rng = stream(seed, Stream.CLICK_ROWS)
+        some = np.sort(rng.choice(rankings.m, SETTINGS.rows, replace=False))
+        rankings = rankings.take(some)
+    own = replace(rankings, x=rankings.x[rankings.row], row=np.arange(rankings.m))
+    encoding = Encoding.of(own)
+    return some, own, encoding, encoding.context_of(own.x), traits_of(encoding, own)
 
 
 def predictors(rows: ClickRows, variants: tuple[Variant, ...] | None) -> tuple[Predictor, ...]:
     """Return the fitted predictors; each variant starts at the parameters of a narrower one."""
     variants = variants_for(rows.rankings) if variants is None else variants
     made: dict[Variant, Predictor] = {}
-    # Narrow variants come first. Wide ones start at their parameters and need a Newton step or two.
     kept = [v for v in variants if v.extra <= rows.rankings.extras]
-    for variant in sorted(kept, key=lambda v: v.extra):
-        for wanted in dict.fromkeys((Variant(extra=variant.extra), variant)):
-            if wanted not in made:
-                made[wanted] = _fitted(rows, wanted, made)
+    # Narrow variants come first. Wide ones start at their parameters and need a Newton step or two.
+    plain = [Variant(extra=extra) for extra in sorted({v.extra for v in kept})]
+    for variant in plain:
+        made[variant] = _fitted(rows, variant, made)
+    if plain and rows.family is Family.CLICKS and made[plain[-1]].gain > SETTINGS.contradicted:
+        kept = [v for v in kept if v.extra == plain[-1].extra]
+    for variant in kept:
+        if variant not in made:
+            made[variant] = _fitted(rows, variant, made)
     return tuple(made[v] for v in kept)
 
 
@@ -352,7 +367,24 @@ def _fitted(rows: ClickRows, variant: Variant, made: dict[Variant, Predictor]) -
         first,
         rivals,
         curved=rows.family is Family.CLICKS,
+        gain=0.0
+        if climb.scaling is None
+        else _gain(theta[-1], whole, climb.scaling, encoding.by_place),
     )
+
+
+def _gain(theta: Floats, slots: Slots, scaling: Scaling, by_place: bool) -> float:
+    """Return by how many nats the rewards prefer a model with the last column to one without (Wald); 0 if unknown.
+
+    An extra number is two columns where it also stands multiplied by the place. Without items among what
+    the scaling solves for, it knows nothing of what they would make up for.
+    """
+    if not len(scaling.items):
+        return 0.0
+    count, end = 1 + int(by_place), slots.parts.item
+    coefficients = theta[end - count : end]
+    covariance = scaling.inverse[-count:, -count:]
+    return 0.5 * float(coefficients @ np.linalg.solve(covariance, coefficients))
 
 
 def _widened(before: Parameters, p: int) -> Floats:

@@ -227,6 +227,8 @@ class Predictor:
     rivals: Scaling | None = None
     #: Whether predictions are log odds, whose strength is a chance.
     curved: bool = True
+    #: Nats by which the rewards prefer this model to the one without its last extra number.
+    gain: float = 0.0
     #: Coefficients of every fit, as predictions read them.
     table: FitTable = field(init=False)
 
@@ -376,8 +378,13 @@ class ClickModel(PredictorModel):
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return P(click) at each slot (m, K)."""
-        none = np.empty((0, rankings.K))
-        return self._run(rankings, fold, none, np.empty((0, rankings.K), dtype=np.int64))[0]
+        folds, none = by_row(fold, self.folds, rankings.m), np.empty((0, rankings.K))
+        nothing = np.empty((0, rankings.K), dtype=np.int64)
+        # Clicks and what they earn ask the same.
+        return rankings.once(
+            ("clicked", self.predictor, digest(folds)),
+            lambda: self._run(rankings, folds, none, nothing)[0],
+        )
 
     def history(
         self,

@@ -90,6 +90,10 @@ class ClickSettings:
     #: Least share of zeros with which nonnegative rewards are amounts of clicks.
     zeros: float = 0.05
 
+    #: Nats by which clicks must prefer the models with all extra numbers for the others to be left out: with
+    #: the power of the likelihood by which models count, 1 / 8, their share would be below 1e-6.
+    contradicted: float = 120.0
+
     # Competition.
     #: Least share of readers who skip an item they see, whatever a first fit says: one skip does not
     #: prove that the reader has left.
