@@ -236,10 +236,11 @@ def blas(n: int = 10_000) -> Iterator[Row]:
 
 
 _SQL = """
-SELECT avg(w * r), stddev(w * r), avg(iips), stddev(iips), avg(rips), stddev(rips) FROM (
-  SELECT list_product(q) AS w, list_sum(reward) AS r, list_dot_product(q, reward) AS iips,
-    list_dot_product(list_transform(q, (_, k) -> list_product(q[1:k])), reward) AS rips
-  FROM (SELECT reward, list_transform(list_zip(new, propensity), z -> z[1] / z[2]) AS q FROM '{path}'))
+SELECT avg(w * list_sum(r)), stddev(w * list_sum(r)), avg(list_dot_product(q, r)), stddev(list_dot_product(q, r)),
+  avg(list_dot_product(p, r)), stddev(list_dot_product(p, r))
+FROM (SELECT q, r, list_product(q) AS w, list_transform(range(1, len(q) + 1), lambda k: list_product(q[:k])) AS p
+  FROM (SELECT reward::DOUBLE[] AS r,
+    list_transform(list_zip(new::DOUBLE[], propensity::DOUBLE[]), lambda z: z[1] / z[2]) AS q FROM '{path}'))
 """
 
 

@@ -19,10 +19,13 @@ from counterrank.data.source import (
     Change,
     MappedSource,
     MemorySource,
+    Reporter,
     Source,
     default_threads,
     innermost,
     map_in_order,
+    reporter,
+    reporting_to,
 )
 from counterrank.data.validation import refuse_scale
 from counterrank.estimators import Estimator, Fitted, Traits, Workspace, get_estimator
@@ -130,6 +133,8 @@ def fit_metrics(
         rows = source.sample(PROBE_ROWS, np.random.default_rng(options.seed))
         for measure in measures:
             _refuse_constant(measure, measured(rows, measure=measure))
+    if isinstance(innermost(source), MemorySource):
+        reporter().begin("fitting models", len(measures) * len(options.targets))
     every: list[MetricFits] = []
     texts = [measure.text for measure in measures]
     for index, measure in enumerate(measures):
@@ -248,10 +253,16 @@ def fit_targets(
             tree=options.tree,
             shared={} if shared is None else shared,
         )
-        return _fit_target(workspace, asked, estimators)
+        if not in_memory:
+            return _fit_target(workspace, asked, estimators)
+        # Passes over a log in memory are part of this stage.
+        with reporting_to(Reporter()):
+            fits = _fit_target(workspace, asked, estimators)
+        stage.advance(1)
+        return fits
 
     # A log in memory is sampled at no cost: targets are fitted side by side, with the same results.
-    in_memory = isinstance(innermost(source), MemorySource)
+    in_memory, stage = isinstance(innermost(source), MemorySource), reporter()
     threads = min(default_threads(), len(options.targets)) if in_memory else 1
     by_target = list(map_in_order(options.targets, fit_target, threads=threads))
     fits, skipped = (tuple(chain.from_iterable(each)) for each in zip(*by_target, strict=True))

@@ -272,6 +272,7 @@ Opened = tuple[Source, tuple[str, ...]]
 @contextlib.contextmanager
 def opened(log: Any, targets: Any, **options: Any) -> Iterator[Opened]:
     """Open a source as `open_source` does, and stop at the end what was started for it."""
+    reporter().begin("reading", None)
     source, names = open_source(log, targets, **options)
     try:
         yield source, names

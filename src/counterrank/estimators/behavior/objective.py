@@ -34,31 +34,6 @@ def lower(value: float, best: float) -> bool:
     return value < (best if np.isinf(best) else best - TIE * abs(best))
 
 
-@helper
-def _score(base: Floats, add: Floats, rule: Floats, targets: Floats, stop: float) -> float:
-    """Return the score of channels base + add; any value >= stop when it is not below `stop`.
-
-    rule = [hold against a value, value, kappa, lam, 1/n_apply, 1/n_grown, least variance]; targets (J,) = T.
-    """
-    first = base[0] + add[0]
-    spread = max(base[1] + add[1] - first * first, 0.0)
-    total: float = rule[3] * max(spread * rule[4], rule[6])
-    # A squared bias only adds: a variance that is too large already ends the comparison.
-    if total >= stop:
-        return total
-    if rule[0] > 0.0:
-        gap = first - rule[1]
-        # E (V - value)^2 = bias^2 + Var: what chance alone explains is taken off, kappa times.
-        total += max(gap * gap - rule[2] * spread * rule[5], 0.0)
-    count = targets.shape[0]
-    for j in range(count):
-        gap = base[2 + j] + add[2 + j] - targets[j]
-        total += gap * gap / count
-        if total >= stop:
-            break
-    return total
-
-
 @jit
 def least_score(
     left: Floats, right: Floats, rule: Floats, targets: Floats, best: float, different: bool
@@ -66,17 +41,35 @@ def least_score(
     """Return the least score of left[i, a] + right[i, b] below `best`, and i, a, b; -1 when none is.
 
     left (N, A, C), right (N, B, C); `different` passes over a = b. The first of a tie wins.
+    rule = [hold against a value, value, kappa, lam, 1/n_apply, 1/n_grown, least variance]; targets (J,) = T.
     """
-    at, first, second = -1, -1, -1
+    index, first, second, count = -1, -1, -1, targets.shape[0]
+    limit = best if np.isinf(best) else best - TIE * abs(best)
     for i in range(left.shape[0]):
         for a in range(left.shape[1]):
+            value, square = left[i, a, 0], left[i, a, 1]
             for b in range(right.shape[1]):
                 if different and a == b:
                     continue
-                value = _score(left[i, a], right[i, b], rule, targets, best)
-                if lower(value, best):
-                    best, at, first, second = value, i, a, b
-    return best, at, first, second
+                both = value + right[i, b, 0]
+                spread = max(square + right[i, b, 1] - both * both, 0.0)
+                score = rule[3] * max(spread * rule[4], rule[6])
+                # A squared bias only adds: a variance that is too large already ends the comparison.
+                if score >= limit:
+                    continue
+                if rule[0] > 0.0:
+                    gap = both - rule[1]
+                    # E (V - value)^2 = bias^2 + Var: what chance alone explains is taken off, kappa times.
+                    score += max(gap * gap - rule[2] * spread * rule[5], 0.0)
+                for j in range(count):
+                    if score >= limit:
+                        break
+                    gap = left[i, a, 2 + j] + right[i, b, 2 + j] - targets[j]
+                    score += gap * gap / count
+                if score < limit:
+                    best, index, first, second = score, i, a, b
+                    limit = best - TIE * abs(best)
+    return best, index, first, second
 
 
 @dataclass(frozen=True)
