@@ -95,7 +95,7 @@ _NUMBERS = 131_072
 _PARTS = 16
 
 #: Least rows of a chunk of a log with a policy that ranks without replacement.
-_COSTLY = 1_024
+_COSTLY = 4_096
 
 
 def chunk_rows(length: int, n: int = 0) -> int:
