@@ -44,6 +44,7 @@ from counterrank.exploration.predictions import (
 )
 from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
 from counterrank.exploration.result import DetectableLift, ExplorationOption, ExplorationPlan
+from counterrank.exploration.simulation import simulated_error
 from counterrank.policies import (
     Candidates,
     Deterministic,
@@ -171,8 +172,8 @@ def _make_plan(log: RankingLog, names: tuple[str, ...], goal: PlanRequest) -> Ex
     tried += inputs.optima(parts(logger.spec, log.K, spread, coldest))
     judged_options = [inputs.evaluate_option(*candidate) for candidate in _distinct(tried)]
     counted = names or tuple(family.name for family in inputs.families)
+    judged_options, chosen, reached = inputs.choose_by_auto(judged_options, counted)
     front = frontier(judged_options, counted)
-    chosen, reached = choose(judged_options, counted, goal.detect, goal.budget)
     return ExplorationPlan(
         options=tuple(judged_options),
         frontier=front,
@@ -263,6 +264,8 @@ class PlanInputs:
 
     log: RankingLog
     models: PageRewards
+    #: The models on the requests for which logs are simulated.
+    served: PageRewards
     costs: Costs
     families: list[Family]
     #: Pages of each target; a family has several rankers.
@@ -285,9 +288,11 @@ class PlanInputs:
                 remedy="give scores of all candidates, also of those that were not shown",
             )
         # Evenly spaced rows, because logs change over time.
-        evenly = np.linspace(0, len(rows) - 1, min(len(rows), settings.REQUESTS))
-        chosen = rows[evenly.astype(np.int64)]
-        models = fit_rewards(log, logger, chosen, goal.seed)
+        every = fit_rewards(log, logger, goal.seed)
+        models, served = (
+            every.take(rows[np.linspace(0, len(rows) - 1, min(len(rows), size)).astype(np.int64)])
+            for size in (settings.REQUESTS, settings.SIMULATED)
+        )
         ranker_families = families(models.logger, log.K, goal.seed)
         rng = np.random.default_rng([goal.seed, 14])
         targets = {name: [drawn(_target(models.requests, name), models, 4, rng)] for name in names}
@@ -302,7 +307,7 @@ class PlanInputs:
             )
         costs = Costs(log, logger, models, goal.level, goal.seed)
         shares = {name: float(one.mean()) for name, one in scored.items()}
-        return cls(log, models, costs, ranker_families, targets, shares, _design(log), goal)
+        return cls(log, models, served, costs, ranker_families, targets, shares, _design(log), goal)
 
     @property
     def by_place(self) -> bool:
@@ -330,6 +335,56 @@ class PlanInputs:
             _mean([way(shown, target_pages, self.models, alpha) for target_pages in pages])
             for way in ways
         ]
+
+    def choose_by_auto(
+        self, judged_options: list[ExplorationOption], counted: tuple[str, ...]
+    ) -> tuple[list[ExplorationOption], int, bool]:
+        """Return the options with the detectable lifts of `auto`, the chosen one, and whether it suffices.
+
+        `auto` is asked once about the option that the formulas choose, for the target whose lift is the
+        hardest to detect there; the ratio of both holds for the other options and targets. Where another
+        option is chosen then, `auto` is asked about that one.
+        """
+        goal, by_auto = self.goal, judged_options
+        chosen, reached = choose(judged_options, counted, goal.detect, goal.budget)
+        for _ in range(2):
+            asked = chosen
+            factor = self._factor_of_auto(judged_options[asked], counted)
+            if factor is None:
+                break
+            by_auto = [
+                replace(
+                    option,
+                    detectable=tuple(
+                        lift.by_auto(factor, goal.detect, FEWEST) for lift in option.detectable
+                    ),
+                )
+                for option in judged_options
+            ]
+            chosen, reached = choose(by_auto, counted, goal.detect, goal.budget)
+            if chosen == asked:
+                break
+        return by_auto, chosen, reached
+
+    def _factor_of_auto(self, option: ExplorationOption, counted: tuple[str, ...]) -> float | None:
+        """Return how many times larger a lift must be for `auto` than the formulas say; None where it cannot run."""
+        lifts = [lift for lift in option.detectable if lift.target in counted and lift.lift]
+        if not lifts:
+            return None
+        hardest = max(lifts, key=lambda lift: lift.lift or 0.0)
+        families_by_name = {family.name: family for family in self.families}
+        if hardest.target in families_by_name:
+            rng = np.random.default_rng([self.goal.seed, 19])
+            target: Policy = families_by_name[hardest.target].draw(self.served.logger, rng)
+        else:
+            target = _target(self.served.requests, hardest.target)
+        error = simulated_error(
+            self.served, parse_policy(option.spec), target, self.goal.level, self.goal.seed
+        )
+        if error is None:
+            return None
+        rows = self.goal.n * self.shares.get(hardest.target, 1.0)
+        return self.design * error.detectable(rows, self.goal.level) / float(hardest.lift or 1.0)
 
     def optima(self, mixed: list[PolicySpec]) -> list[Tried]:
         """Return the optimal mixtures at several budgets, for weights of pages and of single positions."""
@@ -504,9 +559,9 @@ def _notes(log: RankingLog, logger: Scored, inputs: PlanInputs) -> tuple[str, ..
             "another item; they represent rankers that do not exist yet."
         )
     notes.append(
-        "A lift is detectable if its interval excludes zero in four of five logs. The interval includes an "
-        "allowance for bias, which more rows do not reduce: rewards of pages that the option never shows, "
-        "and effects between items, which weights of single positions (`iips`) ignore."
+        "A lift is detectable if the interval of `auto`, the recommended estimator, excludes zero in four of "
+        "five logs. Formulas for weights compare the options; `auto` then estimates a simulated log of the "
+        "chosen one, and the ratio of both is applied to all."
     )
     if logger.deterministic:
         notes.append(

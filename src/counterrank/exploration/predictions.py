@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -277,6 +277,12 @@ class PageRewards:
         folds = np.repeat(self.fold if fold is None else np.full(n, fold), size)
         return self.models.each(shown, folds).reshape(-1, n, size, K)
 
+    def take(self, rows: Ints) -> PageRewards:
+        """Return the same models on some of the requests."""
+        requests, logger = self.requests.take(rows), self.logger.take(rows)
+        logged = rankings_by(requests, logger)
+        return replace(self, requests=requests, logged=logged, logger=logger, fold=self.fold[rows])
+
 
 def rankings_by(log: RankingLog, logger: Scored) -> Rankings:
     """Return the logged rankings with the logger's scores as a feature."""
@@ -284,19 +290,13 @@ def rankings_by(log: RankingLog, logger: Scored) -> Rankings:
     return rankings_of(log, extra=None if extra is None else extra[:, 0])
 
 
-def fit_rewards(log: RankingLog, logger: Scored, chosen: Ints, seed: int) -> PageRewards:
-    """Return the models of a log, cross-fitted by unit, on the chosen rows.
-
-    The second moments of rewards are estimated from all rows.
-    """
+def fit_rewards(log: RankingLog, logger: Scored, seed: int) -> PageRewards:
+    """Return the models of a log, cross-fitted by unit, with the second moments of its rewards."""
     rankings = rankings_by(log, logger)
     models = fit_pages(log, rankings, seed=seed).counted()
     fold = folds_of(log, models.folds)
     square, pair = second_moments(log.reward, models.mean(rankings, fold))
-    rows, chosen_logger = log.take(chosen), logger.take(chosen)
-    return PageRewards(
-        models, square, pair, rows, rankings_by(rows, chosen_logger), chosen_logger, fold[chosen]
-    )
+    return PageRewards(models, square, pair, log, rankings, logger, fold)
 
 
 def second_moments(reward: Floats, q: Floats) -> tuple[Floats, Floats]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from counterrank.common import atomic
 from counterrank.common.records import Record, RecordResult
+from counterrank.evaluation import sensible
 from counterrank.policies import exploration_file, parse_policy
 
 
@@ -44,6 +45,32 @@ class DetectableLift(Record):
     effective: float
     rows_needed: int | None
     weekly: float | None = None
+
+    def by_auto(self, factor: float, wanted: float, fewest: float) -> DetectableLift:
+        """Return what `auto` detects, for which a lift must be a number of times as large.
+
+        Its interval shrinks with the root of the rows. `wanted` is the requested lift, `fewest` the effective
+        rows below which there is no evidence.
+        """
+
+        def times(value: float | None) -> float | None:
+            return None if value is None else value * factor
+
+        rows: float | None = None
+        if self.lift is not None:
+            fewest_rows = fewest * self.rows / self.effective
+            rows = max(self.rows * (self.lift * factor / wanted) ** 2, fewest_rows)
+        elif self.rows_needed is not None:
+            rows = self.rows_needed * factor**2
+        return replace(
+            self,
+            lift=times(self.lift),
+            estimator="auto",
+            stderr=times(self.stderr),
+            allowance=times(self.allowance),
+            rows_needed=None if rows is None else sensible(rows, self.rows),
+            weekly=times(self.weekly),
+        )
 
 
 @dataclass(frozen=True, slots=True)
