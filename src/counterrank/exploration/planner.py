@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 MISSING = 0.05
 #: Number of effective rows below which evidence is insufficient.
 FEWEST = float(THRESHOLDS["ess"].directional)
+#: How often `auto` is asked about the option that is chosen.
+ASKED = 3
 
 
 @single_blas_thread
@@ -341,17 +343,19 @@ class PlanInputs:
     ) -> tuple[list[ExplorationOption], int, bool]:
         """Return the options with the detectable lifts of `auto`, the chosen one, and whether it suffices.
 
-        `auto` is asked once about the option that the formulas choose, for the target whose lift is the
-        hardest to detect there; the ratio of both holds for the other options and targets. Where another
-        option is chosen then, `auto` is asked about that one.
+        `auto` is asked about the option that the formulas choose, for the target whose lift is the hardest to
+        detect there; the ratio of both holds for the other options and targets. Where another option is
+        chosen then, `auto` is asked about that one.
         """
         goal, by_auto = self.goal, judged_options
         chosen, reached = choose(judged_options, counted, goal.detect, goal.budget)
-        for _ in range(2):
-            asked = chosen
-            factor = self._factor_of_auto(judged_options[asked], counted)
-            if factor is None:
-                break
+        asked = None
+        for _ in range(ASKED):
+            if (
+                chosen == asked
+                or (factor := self._factor_of_auto(judged_options[chosen], counted)) is None
+            ):
+                return by_auto, chosen, reached
             by_auto = [
                 replace(
                     option,
@@ -361,10 +365,11 @@ class PlanInputs:
                 )
                 for option in judged_options
             ]
+            asked = chosen
             chosen, reached = choose(by_auto, counted, goal.detect, goal.budget)
-            if chosen == asked:
-                break
-        return by_auto, chosen, reached
+        # Options of nearly the same worth take turns: the one that was asked about is kept.
+        chosen = asked if asked is not None else chosen
+        return by_auto, chosen, by_auto[chosen].worst(counted) <= goal.detect
 
     def _factor_of_auto(self, option: ExplorationOption, counted: tuple[str, ...]) -> float | None:
         """Return how many times larger a lift must be for `auto` than the formulas say; None where it cannot run."""

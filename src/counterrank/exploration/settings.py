@@ -6,7 +6,7 @@ ROWS = 20_000
 REQUESTS = 256
 DRAWS = 6
 #: Largest number of rankings that are drawn from an option to ask `auto`.
-SIMULATED = 1500
+SIMULATED = 2000
 #: Shares of the shown positions that a future ranker changes: small, medium and large.
 CHANGES = (0.2, 0.35, 0.5)
 #: Number of future rankers of each size for the optimum, which would overfit to fewer.
