@@ -93,7 +93,7 @@ class Lift(Number):
         by_position: tuple[PositionValue, ...] = (),
     ) -> Lift:
         """Return the lift of a value over another."""
-        lift, relative = (each.number(level, looks) for each in contrast(value, base))
+        lift, relative = (quantity.number(level, looks) for quantity in contrast(value, base))
         return cls(
             lift.value, lift.stderr, lift.low, lift.high, by_position,
             relative.value, relative.low, relative.high,
@@ -210,7 +210,7 @@ class Estimate(Record):
         if places is None:
             places = list(zip(solution.positions, solution.logged_positions, strict=True))
         lifts = [contrast(*place)[0] for place in places]
-        made = cls(
+        estimate = cls(
             target, estimator, value.value, value.stderr, PositionValue.each(solution.positions),
             solution.ess, value.sample.n, level, Lift.of(*pair, level, looks, PositionValue.each(lifts)),
             solution.flags, solution.details, solution.moments, value, pair, looks,
@@ -218,8 +218,8 @@ class Estimate(Record):
             unreached=solution.unreached, traits=solution.traits,
         )  # fmt: skip
         if solution.not_estimable:
-            made = made.without_evidence(solution.not_estimable)
-        return made if value.sample.units > 1 else made.without_spread()
+            estimate = estimate.without_evidence(solution.not_estimable)
+        return estimate if value.sample.units > 1 else estimate.without_spread()
 
     def __str__(self) -> str:
         """Return one line: value, interval, and how many warnings."""
@@ -245,15 +245,15 @@ class Estimate(Record):
                 remedy="leave `method` out: an estimate has one interval, from its standard error "
                 "by row or unit and the bias it allows for",
             )
-        wanted = self.level if level is None else check_level(level)
+        asked_level = self.level if level is None else check_level(level)
         if self.quantity is not None:
-            return self.quantity.interval(wanted, self.looks)
+            return self.quantity.interval(asked_level, self.looks)
         if self.ends is None:
-            half = critical_value(wanted) * self.stderr
+            half = critical_value(asked_level) * self.stderr
             return self.value - half, self.value + half
-        if wanted != self.level:
+        if asked_level != self.level:
             raise ConfigError(
-                f"a stored estimate has its interval at level {self.level}, not at {wanted}",
+                f"a stored estimate has its interval at level {self.level}, not at {asked_level}",
                 remedy="evaluate the log again with that level",
             )
         return self.ends
@@ -292,7 +292,7 @@ class Estimate(Record):
         )  # fmt: skip
         if self.quantity is None or self.pair is None:
             return bare
-        value, base = (each.without_error() for each in self.pair)
+        value, base = (side.without_error() for side in self.pair)
         lift = Lift.of(value, base, self.level, self.looks, _bare(self.lift.by_position))
         quantity = self.quantity.without_error()
         return replace(bare, stderr=math.nan, lift=lift, quantity=quantity, pair=(value, base))
@@ -340,14 +340,14 @@ def _bare(positions: tuple[PositionValue, ...]) -> tuple[PositionValue, ...]:
     return tuple(PositionValue(position.value, np.nan) for position in positions)
 
 
-def _bare_details(found: Any) -> Any:
+def _bare_details(details: Any) -> Any:
     """The details with no number where they have a standard error."""
-    if isinstance(found, dict):
+    if isinstance(details, dict):
         return {
             key: np.nan if key.endswith("stderr") else _bare_details(value)
-            for key, value in found.items()
+            for key, value in details.items()
         }
-    return [_bare_details(value) for value in found] if isinstance(found, list) else found
+    return [_bare_details(value) for value in details] if isinstance(details, list) else details
 
 
 class View(Memo):
@@ -379,8 +379,8 @@ class View(Memo):
         self._standard: dict[str, KindMoments] = {}
         self._parts: dict[Hashable, View] = {}
         # Prepared rankings depend on whether rewards are of the page.
-        same = like is not None and like.batch.page_reward == batch.page_reward
-        self.memo: dict[Hashable, Any] = like.memo if like is not None and same else {}
+        alike = like is not None and like.batch.page_reward == batch.page_reward
+        self.memo: dict[Hashable, Any] = like.memo if like is not None and alike else {}
 
     def part(self, key: Hashable, rows: Ints) -> View:
         """Return the view of some rows; views of other rewards share its ratios and draws too."""
@@ -571,9 +571,13 @@ class Estimator(ABC):
         from counterrank.data.source import MemorySource
 
         name = target if isinstance(target, str) else "target"
-        whole = log if isinstance(target, str) else log.with_targets({name: target})
-        units = whole.summed_by_unit if by_unit is None else by_unit or whole.weight is not None
-        source = MemorySource(whole)
+        with_target = log if isinstance(target, str) else log.with_targets({name: target})
+        units = (
+            with_target.summed_by_unit
+            if by_unit is None
+            else by_unit or with_target.weight is not None
+        )
+        source = MemorySource(with_target)
         self.refuse_weight(source.first)
         fitted = self.fit(Workspace(source, name, level=level, seed=seed, by_unit=units))
         return fitted.estimate(source.reduce(fitted.sums, label=self.name))

@@ -78,22 +78,22 @@ class Block:
     @property
     def keys(self) -> tuple[Key, ...]:
         """The keys, of the logged reward once."""
-        first, *others = self.parts
-        return (*first.keys, *(key for part in others for key in part.keys[1:]))
+        first, *further = self.parts
+        return (*first.keys, *(key for columns in further for key in columns.keys[1:]))
 
     @property
     def beside(self) -> tuple[Key, ...]:
         """Keys of the row totals beside them."""
-        return tuple(key for part in self.parts for key in part.beside)
+        return tuple(key for columns in self.parts for key in columns.beside)
 
     def summed(
         self, totals: Mapping[Key, Floats], rows: Rows, bucket: Ints | None, weight: Floats | None
     ) -> PositionSums:
         """Return the sums over some rows; `bucket` and `weight` (n,) are those of these rows."""
-        first, whole = self.parts[0], isinstance(rows, slice)
+        first, all_rows = self.parts[0], isinstance(rows, slice)
         bucket = bucket if first.by_unit else None
         if (
-            whole
+            all_rows
             and len(self.parts) == 1
             and first.sums is not None
             and bucket is None
@@ -101,12 +101,12 @@ class Block:
         ):
             return first.sums()
         columns: dict[Key, Floats] = {}
-        for part in self.parts:
-            for key, column in zip(part.keys, part.rows(), strict=True):
-                some = column if whole else column[:, rows]
-                columns[key] = some if weight is None else some * weight
+        for position_columns in self.parts:
+            for key, column in zip(position_columns.keys, position_columns.rows(), strict=True):
+                of_rows = column if all_rows else column[:, rows]
+                columns[key] = of_rows if weight is None else of_rows * weight
         beside = {key: _weighted(totals[key][rows], weight) for key in self.beside}
-        return PositionSums.of(columns, bucket, beside, products=whole)
+        return PositionSums.of(columns, bucket, beside, products=all_rows)
 
 
 def _weighted(column: Floats, weight: Floats | None) -> Floats:
@@ -139,9 +139,9 @@ def summed(
     together
         Fits whose columns at positions are compared with each other.
     """
-    every = dict(totals)
-    for each in columns.values():
-        every |= each.totals
+    all_totals = dict(totals)
+    for fit_columns in columns.values():
+        all_totals |= fit_columns.totals
     bucket = batch.bucket[rows] if by_unit else None
     weight = None if batch.weight is None else batch.weight[rows]
     blocks = {}
@@ -154,7 +154,7 @@ def summed(
             continue
         block = Block(parts)
         if (block.keys, block.beside) not in blocks:
-            blocks[block.keys, block.beside] = block.summed(every, rows, bucket, weight)
-    table = [_weighted(column[rows], weight) for column in every.values()]
-    sums = ColumnSums(tuple(every), sums_of(table, bucket, weight), tuple(blocks.values()))
-    return LogSums(sums, {key: each.more(rows) for key, each in columns.items()})
+            blocks[block.keys, block.beside] = block.summed(all_totals, rows, bucket, weight)
+    table = [_weighted(column[rows], weight) for column in all_totals.values()]
+    sums = ColumnSums(tuple(all_totals), sums_of(table, bucket, weight), tuple(blocks.values()))
+    return LogSums(sums, {key: fit_columns.more(rows) for key, fit_columns in columns.items()})

@@ -234,8 +234,8 @@ class Ratio(Mean):
         fit, sums = self.fit, self.sums
         if fit.single:
             return _over(super().page(), sums.mean(fit.page_w[0]))
-        each = zip(fit.workspace.first.position_weights, fit.page_y, fit.page_w, strict=True)
-        return _total(_over(sums.mean(y), sums.mean(w)) * float(a) for a, y, w in each)
+        positions = zip(fit.workspace.first.position_weights, fit.page_y, fit.page_w, strict=True)
+        return _total(_over(sums.mean(y), sums.mean(w)) * float(a) for a, y, w in positions)
 
     def place(self, k: int) -> Quantity:
         """Return the value of position k."""
@@ -287,8 +287,8 @@ def _over(value: Quantity, weight: Quantity) -> Quantity:
 
 
 def _total(quantities: Iterable[Quantity]) -> Quantity:
-    first, *others = quantities
-    for quantity in others:
+    first, *further = quantities
+    for quantity in further:
         first = first + quantity
     return first
 

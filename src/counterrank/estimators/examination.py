@@ -57,10 +57,10 @@ def read_position_curve(path: str | os.PathLike[str]) -> Floats:
     try:
         text = stores.read_bytes(path).decode("utf-8")
         # JSON as `counterrank curve` writes it, a JSON list, or plain text.
-        found: Any = text.replace(",", " ").split()
+        numbers: Any = text.replace(",", " ").split()
         if text.lstrip()[:1] in ("[", "{"):
-            found = json.loads(text)
-        return as_curve(found["curve"] if isinstance(found, dict) else found)
+            numbers = json.loads(text)
+        return as_curve(numbers["curve"] if isinstance(numbers, dict) else numbers)
     except OSError as problem:
         raise ConfigError(
             f"the position curve {path} cannot be read: {problem.strerror or problem}"
@@ -102,13 +102,13 @@ def curve_error(groups: Ints, action: Ints, rate: float) -> Floats:
     values, vectors = np.linalg.eigh(information)
     # The eigenvector of ones is the level, which relevance absorbs. Any other with eigenvalue zero is a
     # direction that is not identified.
-    known = values > 1e-9 * max(values[-1], 1e-300)
+    positive = values > 1e-9 * max(values[-1], 1e-300)
     spread = (
-        np.sqrt((vectors[:, known] ** 2 / values[known]).sum(axis=1))
-        if known.any()
+        np.sqrt((vectors[:, positive] ** 2 / values[positive]).sum(axis=1))
+        if positive.any()
         else np.full(K, np.inf)
     )
-    free = vectors[:, ~known]
+    free = vectors[:, ~positive]
     return np.where(np.abs(free - free.mean(axis=0)).max(axis=1) > 1e-6, np.inf, spread)
 
 
@@ -184,11 +184,11 @@ def _identified(sample: RankingLog, strength: Floats) -> Floats:
     bad = ~(error <= MAX_CURVE_ERROR)
     if bad.any():
         worst = (np.flatnonzero(bad) + 1).tolist()
-        most = float(error[bad].max())
+        largest = float(error[bad].max())
         how = (
-            f"hardly ever shown elsewhere (standard error of the log curve {most:.2g}, at most "
+            f"hardly ever shown elsewhere (standard error of the log curve {largest:.2g}, at most "
             f"{MAX_CURVE_ERROR} is needed)"
-            if np.isfinite(most)
+            if np.isfinite(largest)
             else "never shown elsewhere"
         )
         curve = say("--position-curve", "FILE", "PositionBased(position_curve=FILE)")
@@ -204,8 +204,8 @@ def _identified(sample: RankingLog, strength: Floats) -> Floats:
 def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) -> Floats:
     """Return theta (F + 1, K): earned / attraction at each position, each fold's without its own rows."""
     # Clicks at k over the attraction shown at k: the maximum of the likelihood for known attraction.
-    others = (fold != np.arange(FOLDS + 1)[:, None]).astype(np.float64)
-    earned, attraction = others @ reward, others @ strength
+    other_folds = (fold != np.arange(FOLDS + 1)[:, None]).astype(np.float64)
+    earned, attraction = other_folds @ reward, other_folds @ strength
     if given is not None:
         shape = given[: reward.shape[1]]
         scaled: Floats = shape * (earned.sum(axis=1) / (attraction @ shape))[:, None]
@@ -244,16 +244,20 @@ def user_model_fit(
 
     rng = stream(workspace.seed, Stream.COMPARED_ROWS)
     sample = workspace.source.sample(COMPARED_ROWS, rng)
-    draws, alpha, own = drawn(workspace, sample), sample.position_weights, sample.bucket % FOLDS
+    draws, alpha, own_fold = (
+        drawn(workspace, sample),
+        sample.position_weights,
+        sample.bucket % FOLDS,
+    )
 
     def values(expect: Expect, fold: Ints) -> Floats:
-        found: Floats = (expect(fitted, sample, draws, fold) @ alpha).mean(axis=1)
-        return found
+        totals: Floats = (expect(fitted, sample, draws, fold) @ alpha).mean(axis=1)
+        return totals
 
     by_fold = np.array([values(expect, np.full(sample.n, f)).mean() for f in range(FOLDS)])
-    rivals = np.concatenate([values(other, own) for other in _EXPECTED.values()])
+    rivals = np.concatenate([values(rival, own_fold) for rival in _EXPECTED.values()])
     # The largest difference, not half the range: all other models may lie on one side of this one.
-    allowance = float(np.abs(rivals - values(expect, own).mean()).max())
+    allowance = float(np.abs(rivals - values(expect, own_fold).mean()).max())
 
     def widened(value: Quantity) -> Quantity:
         # What the logger earned needs no model, so the error of the fit enters the lift in full.
@@ -273,22 +277,24 @@ def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints)
     the fit without `fold` (n,).
     """
     rankings = _rankings(batch)
-    others = rankings.others(draws, extra=logger_scores(batch, draws))
-    same = (draws[:, :, :, None] == batch.action[:, None, None, :]) & (
+    drawn_rankings = rankings.others(draws, extra=logger_scores(batch, draws))
+    shared = (draws[:, :, :, None] == batch.action[:, None, None, :]) & (
         draws[:, :, :, None] >= 0
     )  # (n, D, l, k)
     shown, each = batch.action >= 0, []
     for model, curve in zip(fitted.models, fitted.curves, strict=False):
         # Nobody examines what lies below the end of a ranking.
         theta = np.where(shown, curve[fold], 0.0)
-        attraction = model.strength(others, np.repeat(fold, draws.shape[1])).reshape(draws.shape)
+        attraction = model.strength(drawn_rankings, np.repeat(fold, draws.shape[1])).reshape(
+            draws.shape
+        )
         # What was earned beyond the model, per unit of exposure: it belongs to the item and moves
         # with it.
         residual = batch.reward - theta * model.strength(rankings, fold)
         surprise = np.divide(
             residual, exposure(batch, theta), out=np.zeros_like(residual), where=shown
         )
-        moved = np.einsum("ndlk,nk->ndl", same, surprise)
+        moved = np.einsum("ndlk,nk->ndl", shared, surprise)
         each.append(
             (theta[:, None, :] * np.where(draws >= 0, attraction + moved, 0.0)).mean(axis=1)
         )
@@ -297,10 +303,13 @@ def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints)
 
 def by_history(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints) -> Floats:
     """Return the click-history models' expected rewards (M, n, K) by model, averaged over draws."""
-    others = _rankings(batch).others(draws, extra=logger_scores(batch, draws))
+    drawn_rankings = _rankings(batch).others(draws, extra=logger_scores(batch, draws))
     folds = np.repeat(fold, draws.shape[1])
     return np.stack(
-        [model.expected(others, folds).reshape(draws.shape).mean(axis=1) for model in fitted.models]
+        [
+            model.expected(drawn_rankings, folds).reshape(draws.shape).mean(axis=1)
+            for model in fitted.models
+        ]
     )
 
 
@@ -318,9 +327,11 @@ def logger_scores(batch: RankingLog, items: Ints) -> Floats | None:
         return None
     places = logger.candidates.locate(items).reshape(batch.n, -1)
     first = logger.candidates.offsets[:-1]
-    found = np.where(places >= 0, logger.scores[first[:, None] + np.maximum(places, 0)], -np.inf)
+    of_rankings = np.where(
+        places >= 0, logger.scores[first[:, None] + np.maximum(places, 0)], -np.inf
+    )
     worst = np.minimum.reduceat(np.where(logger.scores > -np.inf, logger.scores, np.inf), first)
-    scores: Floats = np.maximum(found, worst[:, None]).reshape(np.shape(items))
+    scores: Floats = np.maximum(of_rankings, worst[:, None]).reshape(np.shape(items))
     return scores
 
 
@@ -333,9 +344,9 @@ def exposure(batch: RankingLog, theta: Floats) -> Floats:
     logger = batch.propensity
     if isinstance(logger, Propensity) or logger.deterministic:
         return theta
-    seen: Floats = np.einsum("nkl,nl->nk", position_matrix(logger, batch.action), theta)
-    refuse_impossible(batch, seen)
-    return seen
+    chances: Floats = np.einsum("nkl,nl->nk", position_matrix(logger, batch.action), theta)
+    refuse_impossible(batch, chances)
+    return chances
 
 
 @dataclass(frozen=True, eq=False)

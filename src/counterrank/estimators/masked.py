@@ -135,12 +135,17 @@ def weights_of_mask(workspace: Workspace, wanted: Bools, on_missing: str = "erro
     used = supported_mask(workspace.ratios, wanted, on_missing)
     kind, K = workspace.ratios.kind, len(used)
     # The first of them: for one position all are the same.
-    like = next(
-        (name for name, one in _STANDARD.items() if np.array_equal(used, mask(one[0], K))), ""
+    same_as = next(
+        (
+            name
+            for name, standard in _STANDARD.items()
+            if np.array_equal(used, mask(standard[0], K))
+        ),
+        "",
     )
 
     def weigh(view: View) -> Floats:
-        return _STANDARD[like][1](view.ratios) if like else view.ratios.masked(used)
+        return _STANDARD[same_as][1](view.ratios) if same_as else view.ratios.masked(used)
 
     flags: tuple[str, ...] = ()
     if not np.array_equal(used, wanted):
@@ -151,7 +156,7 @@ def weights_of_mask(workspace: Workspace, wanted: Bools, on_missing: str = "erro
         flags = (Message("superset", text),)
     flags += sampling_flags(workspace, used)
     # Marginals of rankings without replacement are no product of the prefix ratios.
-    fused = None if kind == "policy" and like == "position" else like or None
+    fused = None if kind == "policy" and same_as == "position" else same_as or None
     return Weights(weigh, ("mask", used.tobytes()), flags, fused)
 
 
@@ -179,13 +184,13 @@ def sampling_flags(workspace: Workspace, mask: Bools) -> tuple[str, ...]:
     """Return a flag where probabilities of sets of positions come from draws, with their error."""
     if workspace.ratios.kind != "policy" or capability_of(mask) in ("joint", "prefix"):
         return ()
-    few = ratios_of(workspace.first.take(slice(0, 20)), workspace.target)
-    few.masked(mask)
-    if few.sampling_error == 0:
+    first_ratios = ratios_of(workspace.first.take(slice(0, 20)), workspace.target)
+    first_ratios.masked(mask)
+    if first_ratios.sampling_error == 0:
         return ()
     text = (
         "probabilities of sets of positions come from draws, with relative errors up to "
-        f"{few.sampling_error:.2g}"
+        f"{first_ratios.sampling_error:.2g}"
     )
     return (Message("sampled", text),)
 
@@ -287,9 +292,9 @@ def _by_name(view: View, names: NDArray[Any] | None) -> Floats:
         raise LogError(
             "the log has no 'behavior' column; give AIPS(behavior=...) masks, names or 'fit'"
         )
-    known, back = np.unique(names.astype(str), return_inverse=True)
+    distinct, back = np.unique(names.astype(str), return_inverse=True)
     stored, models = view.batch.behavior_masks, []
-    for name in map(str, known):
+    for name in map(str, distinct):
         if name not in stored and re.fullmatch(r"R\d+", name):
             raise BehaviorError(
                 f"behaviour '{name}' is a random model, whose name does not say which items matter; "

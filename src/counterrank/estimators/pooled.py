@@ -63,19 +63,19 @@ def _log_prob(log: RankingLog, name: str) -> Floats:
             "prefix or joint"
         )
     with np.errstate(divide="ignore"):
-        each = np.log(policy.by_position(log.K))
+        log_chances = np.log(policy.by_position(log.K))
     used = np.arange(log.K) < (1 if policy.kind == "joint" else log.lengths[:, None])
-    out: Floats = np.where(used, each, 0.0).sum(axis=1)
+    out: Floats = np.where(used, log_chances, 0.0).sum(axis=1)
     return out
 
 
 def refuse_unserved(log: RankingLog, name: str, rows: Ints, log_prob: Floats) -> None:
     """Raise where an arm's chance of a page that it served, (len(rows),), is zero."""
-    part = log.take(rows)
-    part = part.changed(propensity=part.target(name))
+    served = log.take(rows)
+    served = served.changed(propensity=served.target(name))
     chances = np.exp(log_prob)[:, None] * np.ones(log.K)
     try:
-        refuse_impossible(part, chances, "joint")
+        refuse_impossible(served, chances, "joint")
     except PropensityError as problem:
         count = int(np.count_nonzero(np.isneginf(log_prob)))
         raise PropensityError(
@@ -92,9 +92,9 @@ def balance_weights(log_prob: Floats, shares: Floats) -> Floats:
     [[1.0, 1.0], [1.8, 0.2]]
     """
     top = log_prob.max(axis=1, keepdims=True)
-    each = np.exp(log_prob - np.where(np.isfinite(top), top, 0.0))
-    mixed = np.broadcast_to((each @ shares)[:, None], each.shape)
-    out: Floats = np.divide(each, mixed, out=np.zeros_like(each), where=mixed > 0.0)
+    relative = np.exp(log_prob - np.where(np.isfinite(top), top, 0.0))
+    mixed = np.broadcast_to((relative @ shares)[:, None], relative.shape)
+    out: Floats = np.divide(relative, mixed, out=np.zeros_like(relative), where=mixed > 0.0)
     return out
 
 
@@ -119,14 +119,14 @@ def model_control(
     """
     first, second = (arms[index] for index in pair)
     # The models then read the scores of both rankers, whichever served a row.
-    seen = log.changed(propensity=log.target(second))
+    second_log = log.changed(propensity=log.target(second))
     rng = stream(seed, Stream.CROSS_FIT_ROWS)
     rows = _some(log.n, DEFAULTS.training_rows, rng)
-    sample = seen.take(rows)
+    sample = second_log.take(rows)
     fitted = fit_pages(sample, logged_rankings(sample, first), seed=seed)
 
-    asked = _some(log.n, DEFAULTS.draws_together, rng)
-    batch = seen.take(asked)
+    drawn_rows = _some(log.n, DEFAULTS.draws_together, rng)
+    batch = second_log.take(drawn_rows)
     logged = logged_rankings(batch, first)
     fold = folds_of(batch, DEFAULTS.folds)
     alpha = batch.position_weights
@@ -134,9 +134,9 @@ def model_control(
 
     def change(pages: Ints) -> Floats:
         """Return w_a - w_b of pages (n, K), (n,)."""
-        own = np.ascontiguousarray(pages)
-        found = np.stack([policy.prefix_log_prob(own)[:, -1] for policy in policies], axis=1)
-        w = balance_weights(found, shares)
+        shown = np.ascontiguousarray(pages)
+        log_probs = np.stack([policy.prefix_log_prob(shown)[:, -1] for policy in policies], axis=1)
+        w = balance_weights(log_probs, shares)
         return np.asarray(w[:, pair[0]] - w[:, pair[1]])
 
     control = -change(batch.action) * (fitted.mean(logged, fold) @ alpha)
@@ -149,7 +149,7 @@ def model_control(
         for j in range(size):
             control += share / size * change(drawn[:, j]) * q[:, j]
     out = np.zeros(log.n)
-    out[asked] = control
+    out[drawn_rows] = control
     return out
 
 

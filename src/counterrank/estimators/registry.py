@@ -42,8 +42,8 @@ _EXAMPLES = ("order-2", "order-3", "dr-order-2", "dr-order-3")
 
 def _ours() -> list[str]:
     aggregates = [f"{form}{name}" for name in PLAIN for form in (Form.RATIO, Form.CONTROL)]
-    around = [f"{form}{name}" for name in PLAIN for form in _AROUND]
-    return [*PLAIN, *aggregates, *around, *WORDS, *_EXAMPLES]
+    wrapped = [f"{form}{name}" for name in PLAIN for form in _AROUND]
+    return [*PLAIN, *aggregates, *wrapped, *WORDS, *_EXAMPLES]
 
 
 def _made(name: EstimatorName) -> Estimator | None:
@@ -64,17 +64,17 @@ def _made(name: EstimatorName) -> Estimator | None:
 def _from_plugin(point: EntryPoint) -> Estimator:
     make = plugins.load(point, EstimatorError)
     try:
-        made = make()
+        estimator = make()
     except Exception as problem:
         raise EstimatorError(
             f"{plugins.described(point)} cannot be made: {type(problem).__name__}: {problem}; "
             "update or uninstall it"
         ) from problem
-    if not isinstance(made, Estimator):
+    if not isinstance(estimator, Estimator):
         raise EstimatorError(
-            f"{plugins.described(point)} makes a {type(made).__name__}, not an Estimator"
+            f"{plugins.described(point)} makes a {type(estimator).__name__}, not an Estimator"
         )
-    return made
+    return estimator
 
 
 def with_position_curve(
@@ -88,13 +88,13 @@ def with_position_curve(
     if curve is None:
         return names
     taking = {"pbm": PositionBased, "click-model": ClickHistory}
-    asked = [name.strip().lower() for name in (names or "").split(",")]
-    if not taking.keys() & set(asked):
+    listed = [name.strip().lower() for name in (names or "").split(",")]
+    if not taking.keys() & set(listed):
         raise ConfigError(
             f"--position-curve is for {', '.join(taking)}: name one of them with --estimators"
         )
     return [
-        taking[name](position_curve=curve) if name in taking else name for name in asked if name
+        taking[name](position_curve=curve) if name in taking else name for name in listed if name
     ]
 
 
@@ -111,19 +111,19 @@ def get(name: str) -> Estimator:
     ('order-3', 'dr-order-2', 'snrips')
     """
     plain = name.strip().lower()
-    made = _made(parse(plain))
-    if made is not None:
-        return made
-    others = {
+    ours = _made(parse(plain))
+    if ours is not None:
+        return ours
+    of_plugins = {
         name.lower(): point
         for name, point in plugins.found(plugins.ESTIMATORS, taken=_ours()).items()
     }
-    if plain in others:
-        return _from_plugin(others[plain])
-    known = names()
+    if plain in of_plugins:
+        return _from_plugin(of_plugins[plain])
+    all_names = names()
     near = (
-        difflib.get_close_matches(plain, known, n=3)
-        or [one for one in known if one.startswith(f"{plain}-")][:3]
+        difflib.get_close_matches(plain, all_names, n=3)
+        or [candidate for candidate in all_names if candidate.startswith(f"{plain}-")][:3]
     )
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise EstimatorError(

@@ -50,15 +50,15 @@ class Traits:
 
         IPS assumes nothing; the cascade and the orders contain IIPS; neither contains the other.
         """
-        mine, other = self.order(K), than.order(K)
+        mine, theirs = self.order(K), than.order(K)
         if mine == K:
-            return other != K
+            return theirs != K
         if self.assumes == "rips":
-            return other == 1
+            return theirs == 1
         if mine is None:
             return False
         # A learnt mixture of behaviours is held against every order above pairs.
-        return mine > other if other is not None else than.assumes != "rips" and mine >= 3
+        return mine > theirs if theirs is not None else than.assumes != "rips" and mine >= 3
 
     def same_weights(self, other: Traits, K: int) -> bool:
         """Return whether both make the same assumption on pages of K items."""
@@ -79,9 +79,11 @@ def traits_of_weights(weights: Any) -> Traits:
     """
     if isinstance(weights, int):
         return Traits(f"order-{weights}", weights, True, True)
-    known = {each.assumes: each for each in (IPS_TRAITS, IIPS_TRAITS, RIPS_TRAITS, AIPS_TRAITS)}
+    by_word = {
+        traits.assumes: traits for traits in (IPS_TRAITS, IIPS_TRAITS, RIPS_TRAITS, AIPS_TRAITS)
+    }
     word = weights if isinstance(weights, str) else "mask"
-    return known.get(word, Traits(word, None, True, True))
+    return by_word.get(word, Traits(word, None, True, True))
 
 
 def with_aggregate(traits: Traits, aggregate: str) -> Traits:
@@ -149,7 +151,7 @@ class Solution:
         """
 
         def carrying(quantity: Quantity, values: Sequence[Quantity]) -> Quantity:
-            return replace(quantity, replicas=np.array([each.value for each in values]))
+            return replace(quantity, replicas=np.array([draw.value for draw in values]))
 
         def each_place(name: str) -> tuple[Quantity, ...]:
             columns = zip(*(getattr(other, name) for other in others), strict=True)

@@ -49,10 +49,10 @@ def weighed_like(
     """
     chosen = estimates[fit]
     length, basis = len(chosen.by_position), chosen.traits or fit.traits
-    for other in among or estimates:
-        same_target = other.target == fit.target and estimates[other].moments is not None
-        if same_target and other.traits.same_weights(basis, length):
-            return other
+    for weighed in among or estimates:
+        same_target = weighed.target == fit.target and estimates[weighed].moments is not None
+        if same_target and weighed.traits.same_weights(basis, length):
+            return weighed
     return None
 
 
@@ -71,18 +71,18 @@ def rivals(fit: Fit, judges: Mapping[Fit, Estimate], table: Table) -> list[Rival
     def assuming_less(than: Traits) -> list[Fit]:
         return [other for other in plain if other.traits.assumes_less(than, length)]
 
-    def contradicted(other: Fit) -> bool:
-        stricter = (each for each in assuming_less(other.traits) if usable(judges[each]))
-        gaps = (table.distance(other, each) for each in stricter)
+    def contradicted(rival: Fit) -> bool:
+        stricter = (judge for judge in assuming_less(rival.traits) if usable(judges[judge]))
+        gaps = (table.distance(rival, judge) for judge in stricter)
         return any(two_sided(gap.value, gap.stderr) < SIGNIFICANT for gap in gaps)
 
-    made = []
+    judged = []
     for other in assuming_less(solution.traits or fit.traits):
         gap = table.distance(fit, other)
         judging = usable(judges[other]) and not contradicted(other)
         # An interval is contradicted by what is far from its centre.
-        made.append(Rival(other.name, gap.value + gap.shift, gap.stderr, judging))
-    return made
+        judged.append(Rival(other.name, gap.value + gap.shift, gap.stderr, judging))
+    return judged
 
 
 def usable(estimate: Estimate) -> bool:

@@ -31,17 +31,19 @@ def refuse_deterministic(
 
     Estimators that need no weights may run all the same.
     """
-    asked = [custom.get(name) or get_estimator(name) for name in options.estimators if name != ALL]
-    if not _certain(first) or (asked and not any(each.traits.uses_weights for each in asked)):
+    named = [custom.get(name) or get_estimator(name) for name in options.estimators if name != ALL]
+    if not _certain(first) or (
+        named and not any(estimator.traits.uses_weights for estimator in named)
+    ):
         return
     probe = sample()
     if not _certain(probe):
         return
-    others = [probe.target(name) for name in options.targets]
-    same = [
-        isinstance(p, Propensity) and bool((np.abs(p.values - 1.0) < 1e-12).all()) for p in others
+    policies = [probe.target(name) for name in options.targets]
+    certain = [
+        isinstance(p, Propensity) and bool((np.abs(p.values - 1.0) < 1e-12).all()) for p in policies
     ]
-    if all(same):
+    if all(certain):
         return
     if isinstance(first.propensity, Policy):
         raise PropensityError(
@@ -81,10 +83,10 @@ _Mass = tuple[int, Floats, Floats, Floats, Floats]
 
 def thinned(log: RankingLog) -> RankingLog:
     """Return as many rows, evenly spread, as keep whole distributions of all of them within `CELLS` numbers."""
-    most = max(CELLS // (log.K * log.n_actions), 1)
-    if log.n <= most or log.take(slice(0, 1)).distribution(LOGGING) is None:
+    limit = max(CELLS // (log.K * log.n_actions), 1)
+    if log.n <= limit or log.take(slice(0, 1)).distribution(LOGGING) is None:
         return log
-    return log.take(np.linspace(0, log.n - 1, most).astype(np.int64))
+    return log.take(np.linspace(0, log.n - 1, limit).astype(np.int64))
 
 
 def _exact_mass(batch: RankingLog, target: str) -> _Mass | None:
@@ -114,10 +116,10 @@ def support(log: RankingLog, target: str) -> Support | None:
     >>> found.unlogged_share, found.actions
     ((0.75,), (ItemShare(action='1', share=0.75),))
     """
-    found = _exact_mass(thinned(log), target) or _drawn_mass(log, target)
-    if found is None:
+    mass = _exact_mass(thinned(log), target) or _drawn_mass(log, target)
+    if mass is None:
         return None
-    rows, used, never, rare, by_action = found
+    rows, used, never, rare, by_action = mass
     count, shares = np.maximum(used, 1.0), by_action / max(float(used.sum()), 1.0)
     top = [int(a) for a in np.argsort(-shares, kind="stable")[:5] if shares[a] > 0]
     names = log.action_names or range(len(shares))
@@ -137,12 +139,12 @@ def _drawn_mass(log: RankingLog, target: str) -> _Mass | None:
     rarely given those above. None unless both policies are whole and know their probabilities.
     """
     # Evenly spread rather than the first: logs change over time.
-    some = log.take(np.linspace(0, log.n - 1, min(log.n, DRAWN_ROWS)).astype(np.int64))
-    wanted, logging = some.target(target), some.propensity
+    rows = log.take(np.linspace(0, log.n - 1, min(log.n, DRAWN_ROWS)).astype(np.int64))
+    wanted, logging = rows.target(target), rows.propensity
     if not (isinstance(wanted, Policy) and isinstance(logging, Policy)):
         return None
-    n, size = some.n, log.n_actions
-    used = np.arange(log.K) < some.lengths[:, None]
+    n, size = rows.n, log.n_actions
+    used = np.arange(log.K) < rows.lengths[:, None]
     never, rare, by_action = np.zeros(log.K), np.zeros(log.K), np.zeros(size)
     try:
         drawn = np.broadcast_to(
@@ -211,7 +213,7 @@ def plan_for(
     scale = max(logged, 0.0)
     # One row or unit has no error to plan with.
     counts = scale > 0 and not math.isnan(lift)
-    wanted = sorted({*RELATIVE, *([practical] if practical else [])})
+    shares = sorted({*RELATIVE, *([practical] if practical else [])})
     ab_rows = sensible(4 * n * (logged_stderr / precision) ** 2, n) if precision > 0 else None
     return SamplePlan(
         detectable_lift=lift,
@@ -220,7 +222,7 @@ def plan_for(
         ab_rows=ab_rows,
         rows_for=tuple(
             RowsNeeded(r, math.ceil(rows) if n / TRIED <= rows <= n * TRIED else None)
-            for r in (wanted if counts else ())
+            for r in (shares if counts else ())
             for rows in (n * (lift / (r * scale)) ** 2,)
         ),
         allowance_relative=allowance / scale if scale > 0 else math.nan,
@@ -247,7 +249,7 @@ def detectable(stderr: float, *, allowance: float = 0.0, level: float = 0.95) ->
 
 
 def rows_for(
-    wanted: float, n: int, stderr: float, *, allowance: float = 0.0, level: float = 0.95
+    half: float, n: int, stderr: float, *, allowance: float = 0.0, level: float = 0.95
 ) -> int | None:
     """Return the rows from which a lift is detectable.
 
@@ -261,11 +263,11 @@ def rows_for(
     from scipy.optimize import brentq
 
     if not allowance:
-        return sensible(n * (detectable(stderr, level=level) / wanted) ** 2, n)
+        return sensible(n * (detectable(stderr, level=level) / half) ** 2, n)
 
     def above(logarithm: float) -> float:
         fewer = stderr / math.exp(logarithm / 2)
-        return detectable(fewer, allowance=allowance, level=level) - wanted
+        return detectable(fewer, allowance=allowance, level=level) - half
 
     # With rows the lift falls to the allowance: a wanted one below it is never reached.
     ends = [side * 46.0 for side in (-1, 1)]

@@ -135,21 +135,21 @@ def fit_metrics(
             _refuse_constant(measure, measured(rows, measure=measure))
     if isinstance(innermost(source), MemorySource):
         reporter().begin("fitting models", len(measures) * len(options.targets))
-    every: list[MetricFits] = []
+    fitted: list[MetricFits] = []
     texts = [measure.text for measure in measures]
     for index, measure in enumerate(measures):
         text = measure.text
         metric = text if texts.count(text) == 1 else f"{text} ({index})"
         try:
-            primary = every[0] if every else None
-            every.append(
+            primary = fitted[0] if fitted else None
+            fitted.append(
                 _fit_metric(
                     metric, measure, source, options, estimators, primary, named=metrics.named
                 )
             )
         except CounterrankError as problem:
             raise problem if not index else problem.about(f"metric '{text}'") from None
-    return every
+    return fitted
 
 
 def _unchanged(batch: RankingLog) -> RankingLog:
@@ -235,8 +235,8 @@ def fit_targets(
     shared
         Keeps what does not depend on rewards, for further metrics of the same rows.
     """
-    asked, first = wanted(options, required=required), source.first
-    for name, must in asked.items():
+    must_run, first = wanted(options, required=required), source.first
+    for name, must in must_run.items():
         if must and name not in estimators:
             # A name that nobody knows is an error by itself, whatever the target.
             get_estimator(name)
@@ -254,10 +254,10 @@ def fit_targets(
             shared={} if shared is None else shared,
         )
         if not in_memory:
-            return _fit_target(workspace, asked, estimators)
+            return _fit_target(workspace, must_run, estimators)
         # Passes over a log in memory are part of this stage.
         with reporting_to(Reporter()):
-            fits = _fit_target(workspace, asked, estimators)
+            fits = _fit_target(workspace, must_run, estimators)
         stage.advance(1)
         return fits
 

@@ -88,7 +88,7 @@ def judge(
     """
     estimates = {fit: table.estimate(fit) for fit in fits.fits}
     ranges: dict[str, Sensitivity] = {}
-    about: dict[str, list[Finding]] = {}
+    findings_of: dict[str, list[Finding]] = {}
     for target, fit in fits.recommended.items():
         # Of further metrics the range is needed only where the verdict looks at it.
         if fits.primary or has(fits.first.notes, ESTIMATED):
@@ -99,9 +99,9 @@ def judge(
             sign_changes_at=ranges[target].sign_changes_at if target in ranges else None,
             learned_here=_learned_here(fits, target, fingerprint),
         )
-        about[target] = [*of_audit(findings, target), *reasons(evidence)]
+        findings_of[target] = [*of_audit(findings, target), *reasons(evidence)]
     groups = {
-        target: {label: part.estimate(fit) for label, part in table.groups.items()}
+        target: {label: rows.estimate(fit) for label, rows in table.groups.items()}
         for target, fit in fits.recommended.items()
     }
     several = len(fits.recommended) > 1
@@ -109,7 +109,7 @@ def judge(
         fits,
         estimates,
         ranges,
-        verdict(no_better(about, options.baseline)),
+        verdict(no_better(findings_of, options.baseline)),
         compare(table, fits, options.level, options.looks) if several else (),
         groups if table.groups else {},
         segment_table(groups) if table.groups else (),
@@ -131,10 +131,10 @@ def _sensitivity(
     Nothing without weights by position.
     """
     estimate = estimates[fit]
-    like = weighed_like(fit, estimates) if estimate.moments is None else None
+    weighed = weighed_like(fit, estimates) if estimate.moments is None else None
     by_logger = fits.shared.setdefault("answers about the probe", {})
     view = View(fits.probe, fit.target, by_logger=by_logger)
-    weights = None if estimate.not_estimable else (like or fit).fitted.weights(view)
+    weights = None if estimate.not_estimable else (weighed or fit).fitted.weights(view)
     if weights is None:
         return {}
     return {
@@ -153,17 +153,17 @@ def _evidence(
     estimate, first = estimates[fit], fits.first
     # The same judges in the same order, whichever estimators the user named: the panel always runs.
     judges = {
-        other: estimates[other]
+        rival: estimates[rival]
         for name in PANEL
-        for other in fits.fits
-        if other.name == name and other.target == fit.target and other is not fit
+        for rival in fits.fits
+        if rival.name == name and rival.target == fit.target and rival is not fit
     }
-    like = weighed_like(fit, estimates, judges)
+    weighed = weighed_like(fit, estimates, judges)
     lightest_weights = lightest(
-        fits, table.solutions, fit.target, among=[fit.name, *(other.name for other in judges)]
+        fits, table.solutions, fit.target, among=[fit.name, *(rival.name for rival in judges)]
     )
     # Without weights of its own, an estimate is judged by the target's lightest weights.
-    borrowed = lightest_weights if like is None else estimates[like].moments
+    borrowed = lightest_weights if weighed is None else estimates[weighed].moments
     return TargetEvidence(
         estimate=estimate,
         logged=table.earned(fits).value,
@@ -171,9 +171,9 @@ def _evidence(
         units=table.sums.rows.visitors,
         rivals=rivals(fit, judges, table),
         lifts=[
-            other.lift.value
-            for judge, other in judges.items()
-            if judge.traits.weighs_alone and not other.not_estimable and usable(other)
+            rival.lift.value
+            for judge, rival in judges.items()
+            if judge.traits.weighs_alone and not rival.not_estimable and usable(rival)
         ],
         moments=borrowed if estimate.moments is None else estimate.moments,
         lightest=lightest_weights,

@@ -95,14 +95,14 @@ def _found(status: Outcome, text: str, *remedies: str, rows: int | None = None) 
 
 def reasons(evidence: TargetEvidence) -> list[Finding]:
     """Return a finding for every check of an estimate that could be made."""
-    target, found = evidence.estimate.target, []
+    target, findings = evidence.estimate.target, []
     for check in CHECKS:
-        one = check(evidence)
-        if one is not None:
+        finding = check(evidence)
+        if finding is not None:
             code = check.__name__.replace("_", "-")
-            about = ABOUT.get(code, "targets")
-            found.append(replace(one, code=code, target=target, about=about))
-    return found
+            subject = ABOUT.get(code, "targets")
+            findings.append(replace(finding, code=code, target=target, about=subject))
+    return findings
 
 
 #: What checks of an estimate speak of; all others speak of the target.
@@ -172,22 +172,22 @@ def resting_on(e: TargetEvidence) -> Moments | None:
 
 def ess(e: TargetEvidence) -> Found:
     """There are enough effective rows, in all and at each position."""
-    line, found, moments = THRESHOLDS["ess"], e.estimate, resting_on(e)
+    line, judged, moments = THRESHOLDS["ess"], e.estimate, resting_on(e)
     # An estimate may look steadier than the weights it rests on: the fewer count.
-    rows = found.ess if moments is None else min(found.ess, effective_rows(moments))
-    status = _softened(line.status(rows), e) if rows < found.ess else line.status(rows)
-    reason = f"the weights leave {rows:,.0f} effective of {found.n:,} rows"
+    rows = judged.ess if moments is None else min(judged.ess, effective_rows(moments))
+    status = _softened(line.status(rows), e) if rows < judged.ess else line.status(rows)
+    reason = f"the weights leave {rows:,.0f} effective of {judged.n:,} rows"
     if status == PASSED and moments is not None:
         by_position = effective_rows_by_position(moments)
         weak = np.flatnonzero(by_position < POSITION_ESS) + 1
         if len(weak):
             reason += f", but fewer than {POSITION_ESS:.0f} at position {', '.join(map(str, weak))}"
             factor = POSITION_ESS / max(float(by_position.min()), 1.0)
-            return _short(WARNED, reason, found.n, factor, f"{EXPLORE} there")
+            return _short(WARNED, reason, judged.n, factor, f"{EXPLORE} there")
     if moments is not None and tail_index(moments) > THRESHOLDS["tail"].reliable:
         advice = f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows"
         return _found(status, reason, advice)
-    return _short(status, reason, found.n, line.reliable / max(rows, 1.0), EXPLORE)
+    return _short(status, reason, judged.n, line.reliable / max(rows, 1.0), EXPLORE)
 
 
 def outcomes(e: TargetEvidence) -> Found:
@@ -286,9 +286,9 @@ def agreement(e: TargetEvidence) -> Found:
     apart = [rival for rival, value in zip(usable, p, strict=True) if value <= SIGNIFICANT]
     if not apart:
         doubts = [rival for rival, value in zip(usable, p, strict=True) if value <= DOUBTFUL]
-        far = [rival for rival in doubts if abs(rival.difference) - allowed > half / 2]
-        if far or _turned(e):
-            return _doubted(e, far, names)
+        distant = [rival for rival in doubts if abs(rival.difference) - allowed > half / 2]
+        if distant or _turned(e):
+            return _doubted(e, distant, names)
         return _found(
             PASSED, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less"
         )
@@ -314,10 +314,10 @@ def _turned(e: TargetEvidence) -> bool:
     return certain and len(e.lifts) > 1 and all(value * lift.value < 0 for value in e.lifts)
 
 
-def _doubted(e: TargetEvidence, far: Sequence[Rival], names: str) -> Finding:
+def _doubted(e: TargetEvidence, distant: Sequence[Rival], names: str) -> Finding:
     reason = f"all weights point the other way than {e.estimate.estimator} ({names} among them)"
-    if far:
-        worst = max(far, key=lambda rival: abs(rival.difference))
+    if distant:
+        worst = max(distant, key=lambda rival: abs(rival.difference))
         reason = (
             f"{worst.name} assumes less and may well differ: by {worst.difference:+.4g} ± "
             f"{worst.stderr:.2g} on the same rows"
@@ -331,8 +331,8 @@ def _unchecked(rivals: Sequence[Rival], allowed: float) -> Finding:
     reason = f"no estimator with fewer assumptions is precise enough to check this one ({names})"
     if allowed > 0:
         return _found(PASSED, f"{reason}; its interval allows for a bias of {allowed:.3g} instead")
-    more = f"run more estimators: {say('--estimators', 'all')}"
-    return _found(WARNED, reason, MORE_ROWS, EXPLORE, more)
+    remedy = f"run more estimators: {say('--estimators', 'all')}"
+    return _found(WARNED, reason, MORE_ROWS, EXPLORE, remedy)
 
 
 def auto(e: TargetEvidence) -> Found:
@@ -444,11 +444,11 @@ def _short(status: Outcome, text: str, n: int, factor: float, *instead: str) -> 
     if not math.isfinite(factor):
         return _found(status, text, MORE_ROWS, *instead)
     if factor > ABSURD:
-        *others, last = instead or (EXPLORE, "an A/B test")
-        return _found(status, text, *others, f"{last}: no number of rows like these would do")
-    needed = round_up(n * factor)
-    more = f"about {needed:,} rows like these ({_times(factor)} times as many)"
-    return _found(status, text, more, *instead, rows=needed)
+        *alternatives, last = instead or (EXPLORE, "an A/B test")
+        return _found(status, text, *alternatives, f"{last}: no number of rows like these would do")
+    enough = round_up(n * factor)
+    remedy = f"about {enough:,} rows like these ({_times(factor)} times as many)"
+    return _found(status, text, remedy, *instead, rows=enough)
 
 
 #: More times as many rows than this are no advice.
@@ -470,11 +470,11 @@ def round_up(value: float) -> int:
     >>> round_up(12345), round_up(7)
     (13000, 7)
     """
-    whole = math.ceil(value - 1e-9)
-    if whole < 100:
-        return whole
-    step = int(10 ** (len(str(whole)) - 2))
-    return -(-whole // step) * step
+    number = math.ceil(value - 1e-9)
+    if number < 100:
+        return number
+    step = int(10 ** (len(str(number)) - 2))
+    return -(-number // step) * step
 
 
 #: Checks of an estimate. All other codes are the audit's, which name causes; these name symptoms.
@@ -500,24 +500,24 @@ OF_THE_WHOLE = (
 
 def causes_first(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings that did not pass: what is wrong with the log first, then by severity."""
-    return sorted((one for one in findings if one.stands), key=_rank)
+    return sorted((finding for finding in findings if finding.stands), key=_rank)
 
 
-def _rank(one: Finding) -> tuple[bool, bool, bool, bool, bool]:
+def _rank(finding: Finding) -> tuple[bool, bool, bool, bool, bool]:
     # What cannot be estimated at all comes first. A group or a day that can be left out explains what
     # is off on the whole; what has no remedy of its own follows from something else.
     return (
-        is_symptom(one),
-        one.code != "estimable",
-        not one.where,
-        not one.remedies,
-        one.status is not FAILED,
+        is_symptom(finding),
+        finding.code != "estimable",
+        not finding.where,
+        not finding.remedies,
+        finding.status is not FAILED,
     )
 
 
-def is_symptom(one: Finding) -> bool:
+def is_symptom(finding: Finding) -> bool:
     """Return whether a finding says that an estimate is weak, not what is wrong with the log."""
-    return one.code in SYMPTOMS and not one.cause
+    return finding.code in SYMPTOMS and not finding.cause
 
 
 def remedies(findings: Iterable[Finding]) -> list[tuple[str, ...]]:
@@ -533,20 +533,22 @@ def remedies(findings: Iterable[Finding]) -> list[tuple[str, ...]]:
     >>> remedies([short, Finding("duplicates", FAILED, "copies", ("drop repeated rows",))])
     [('drop repeated rows',)]
     """
-    blamed = [one for one in causes_first(findings) if one.remedies]
+    blamed = [finding for finding in causes_first(findings) if finding.remedies]
     if not all(map(is_symptom, blamed)):
-        blamed = [one for one in blamed if one.code not in AFTER_CAUSES]
-    if any(one.where for one in blamed):
-        blamed = [one for one in blamed if one.where or one.code not in OF_THE_WHOLE]
-    most = max(blamed, key=lambda one: one.rows or 0, default=None)
-    said = {MORE_ROWS} if most is not None and most.rows else set[str]()
-    found: list[tuple[str, ...]] = []
-    for one in blamed:
-        fresh = tuple(text for text in one.remedies if text not in said)
-        if fresh and (one.rows is None or one is most):
-            found.append(fresh)
-        said |= {*one.remedies}
-    return found
+        blamed = [finding for finding in blamed if finding.code not in AFTER_CAUSES]
+    if any(finding.where for finding in blamed):
+        blamed = [
+            finding for finding in blamed if finding.where or finding.code not in OF_THE_WHOLE
+        ]
+    largest = max(blamed, key=lambda finding: finding.rows or 0, default=None)
+    told = {MORE_ROWS} if largest is not None and largest.rows else set[str]()
+    ways: list[tuple[str, ...]] = []
+    for finding in blamed:
+        fresh = tuple(text for text in finding.remedies if text not in told)
+        if fresh and (finding.rows is None or finding is largest):
+            ways.append(fresh)
+        told |= {*finding.remedies}
+    return ways
 
 
 def what_would_help(findings: Sequence[Finding]) -> list[str]:
@@ -559,10 +561,10 @@ def of_audit(findings: Iterable[Finding], target: str) -> Iterator[Finding]:
 
     Both make the evidence directional, and insufficient where they are fatal.
     """
-    for one in findings:
-        counts = one.status is FAILED or (one.blamed and one.kind == "question")
-        if counts and one.target in (None, target):
-            yield replace(one, status=FAILED if one.fatal else WARNED, target=target)
+    for finding in findings:
+        counts = finding.status is FAILED or (finding.blamed and finding.kind == "question")
+        if counts and finding.target in (None, target):
+            yield replace(finding, status=FAILED if finding.fatal else WARNED, target=target)
 
 
 def verdict(findings: Mapping[str, Sequence[Finding]]) -> Verdict:
@@ -584,7 +586,7 @@ def verdict(findings: Mapping[str, Sequence[Finding]]) -> Verdict:
 
 def level_of(findings: Iterable[Finding]) -> Level:
     """Return the evidence level that follows from the checks."""
-    statuses = {one.status for one in findings}
+    statuses = {finding.status for finding in findings}
     return LEVELS[0 if FAILED in statuses else 1 if WARNED in statuses else 2]
 
 
@@ -592,18 +594,18 @@ def no_better(
     findings: Mapping[str, Sequence[Finding]], baseline: str | None
 ) -> dict[str, list[Finding]]:
     """Return the findings of each target, with one about a baseline that is known less well."""
-    found = {target: list(rows) for target, rows in findings.items()}
+    by_target = {target: list(rows) for target, rows in findings.items()}
     if baseline is None:
-        return found
-    base = level_of(found[baseline])
-    for target, rows in found.items():
+        return by_target
+    base = level_of(by_target[baseline])
+    for target, rows in by_target.items():
         if LEVELS.index(level_of(rows)) > LEVELS.index(base):
             text = f"the evidence is no better than that on the baseline '{baseline}', {base}"
             rows.append(
                 Finding("baseline-evidence", FAILED if base == LEVELS[0] else WARNED, text,
-                        causes_first(found[baseline])[0].remedies, target)
+                        causes_first(by_target[baseline])[0].remedies, target)
             )  # fmt: skip
-    return found
+    return by_target
 
 
 def meets(level: str, required: str) -> bool:
@@ -624,6 +626,6 @@ def _sentence(target: str, level: str, findings: Sequence[Finding]) -> str:
     blamed = causes_first(findings)
     if not blamed:
         return f"The evidence on '{target}' is reliable: all {len(findings)} checks passed."
-    more = f" (and {len(blamed) - 1} more)" if len(blamed) > 1 else ""
+    further = f" (and {len(blamed) - 1} more)" if len(blamed) > 1 else ""
     helping = f" What would help: {', or '.join(blamed[0].remedies)}." if blamed[0].remedies else ""
-    return f"The evidence on '{target}' is {level}: {blamed[0].text}{more}.{helping}"
+    return f"The evidence on '{target}' is {level}: {blamed[0].text}{further}.{helping}"

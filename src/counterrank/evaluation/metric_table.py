@@ -55,7 +55,10 @@ class MetricTable:
         """Return how large the error of a ratio's denominator is, as a share of it."""
         below = metric.measures[1]
         parts = [self.table.value(below, name) for name in (target, self.options.baseline)]
-        return max(part.stderr / abs(part.value) if part.value else math.inf for part in parts)
+        return max(
+            quantity.stderr / abs(quantity.value) if quantity.value else math.inf
+            for quantity in parts
+        )
 
     def parts(self, metric: Metric) -> list[Judgement]:
         """Return what is said of the measures that a metric is made of."""
@@ -101,7 +104,7 @@ def _result(metric: Metric, metric_table: MetricTable, levels: Mapping[str, floa
     if metric.ratio:
         kind, segments, comparisons = "ratio", (), ()
         estimates = [_ratio_estimate(metric, target, metric_table) for target in levels]
-        verdict_of = _weakest(metric, [each.verdict for each in judgements], metric_table)
+        verdict_of = _weakest(metric, [judgement.verdict for judgement in judgements], metric_table)
     recommended = {target: fit.name for target, fit in first.fits.recommended.items()}
     joint = tuple(
         _joint(estimate, levels[estimate.target])
@@ -130,13 +133,15 @@ def _ratio_estimate(metric: Metric, target: str, metric_table: MetricTable) -> E
     flags: tuple[str, ...] = ()
     share = metric_table.uncertainty(metric, target)
     if share > NEAR_ZERO:
-        known = f"known to {in_percent(share, 0)} of itself only"
-        known = known if math.isfinite(share) else "not known"
-        text = f"the denominator of '{metric.text}' is {known}: the interval of the ratio is rough"
+        precision = f"known to {in_percent(share, 0)} of itself only"
+        precision = precision if math.isfinite(share) else "not known"
+        text = (
+            f"the denominator of '{metric.text}' is {precision}: the interval of the ratio is rough"
+        )
         flags = (Message("denominator-near-zero", text),)
     missing = [
-        table.estimate(each.fits.recommended[name]).not_estimable
-        for each in judgements
+        table.estimate(judgement.fits.recommended[name]).not_estimable
+        for judgement in judgements
         for name in (target, options.baseline or target)
     ]
     reason = next(filter(None, missing), "")
@@ -153,7 +158,9 @@ def _weakest(metric: Metric, verdicts: Sequence[Verdict], metric_table: MetricTa
     """Return the verdict of a ratio: no better than that of its parts, or than its denominator."""
     findings: dict[str, list[Finding]] = {}
     for target in metric_table.options.targets:
-        rows = [row for part in verdicts for row in part.reasons if row.target == target]
+        rows = [
+            row for verdict_of in verdicts for row in verdict_of.reasons if row.target == target
+        ]
         share = metric_table.uncertainty(metric, target)
         if share > NEAR_ZERO:
             text = f"the denominator of '{metric.text}' is too uncertain"
@@ -174,7 +181,7 @@ def guardrail_results(
 ) -> tuple[GuardrailResult, ...]:
     """Return each guardrail for each target, with intervals that hold for all of a target's together."""
     rows: list[GuardrailResult] = []
-    by_name = {one.name: one for one in results}
+    by_name = {result.name: result for result in results}
     for target in metric_table.candidates if metric_table.metrics.guardrails else ():
         rails = [
             rail
@@ -192,23 +199,25 @@ def _rails(
     metric, evidence = metric_table.metrics.metric(guardrail.metric), result.verdict.of(target)
     if not guardrail.by:
         lift, relative = metric_table.table.against(metric, target)
-        known = relative if guardrail.relative else lift
-        return [(guardrail, result.estimate(target), known, evidence, "")]
+        quantity = relative if guardrail.relative else lift
+        return [(guardrail, result.estimate(target), quantity, evidence, "")]
     groups = metric_table.judgements[metric.measures[0]].groups[target]
-    own = {label: one for (column, label), one in groups.items() if column == guardrail.by}
+    by_label = {label: row for (column, label), row in groups.items() if column == guardrail.by}
     return [
-        (guardrail, own[label], None, weakest(enough_rows(own[label]), evidence), label)
-        for label in guardrail.among([*own])
+        (guardrail, by_label[label], None, weakest(enough_rows(by_label[label]), evidence), label)
+        for label in guardrail.among([*by_label])
     ]
 
 
 def _family(rails: Sequence[_Rail]) -> Floats:
     """Return the correlations of a target's guardrails; groups of rows stand there as independent."""
-    found = np.eye(len(rails))
-    known = {i: quantity for i, (_, _, quantity, *_) in enumerate(rails) if quantity is not None}
-    if known:
-        found[np.ix_([*known], [*known])] = correlations_of([*known.values()])
-    return found
+    matrix = np.eye(len(rails))
+    quantities = {
+        i: quantity for i, (_, _, quantity, *_) in enumerate(rails) if quantity is not None
+    }
+    if quantities:
+        matrix[np.ix_([*quantities], [*quantities])] = correlations_of([*quantities.values()])
+    return matrix
 
 
 def _judged(rail: _Rail, target: str, level: float) -> GuardrailResult:
@@ -297,10 +306,10 @@ def decision(
     # on evidence that is more than insufficient. Warned: for a test to find out.
     reasons = {
         target: [
-            _of_primary(primary, target, *one),
+            _of_primary(primary, target, *standing),
             *(_of_guardrail(row) for row in guardrails if row.target == target),
         ]
-        for target, one in standings.items()
+        for target, standing in standings.items()
     }
     actions = {
         target: _ACTIONS[worst(row.status for row in rows)] for target, rows in reasons.items()
@@ -404,5 +413,5 @@ def _of_guardrail(rail: GuardrailResult) -> Finding:
 
 def _first_to_hold(what: str, *sayings: _Saying, target: str, subject: str = "") -> Finding:
     """Return the finding of the first saying that holds."""
-    _, code, status, text = next(one for one in sayings if one[0])
+    _, code, status, text = next(saying for saying in sayings if saying[0])
     return Finding(f"{what}-{code}", status, text, target=target, subject=subject)

@@ -39,18 +39,18 @@ def on_scored_rows(source: Source, options: Options, work: Work) -> Evaluation:
     names, baseline = options.targets, options.baseline
     candidates = [name for name in names if name != baseline]
     together = options.weights_out is not None or len(candidates) == 1
-    counts = {each.target: each for each in count_scored(source, names, every=False)}
+    counts = {scored.target: scored for scored in count_scored(source, names, every=False)}
     if together or not counts:
         rows, coverages = scored_rows(source, names)
         result = work(rows, options, coverages)
-        if together or all(each.kept == each.rows for each in coverages):
+        if together or all(scored.kept == scored.rows for scored in coverages):
             return result
         # The first rows of a long log lacked nothing.
-        counts = {each.target: each for each in count_scored(source, names, every=True)}
+        counts = {scored.target: scored for scored in count_scored(source, names, every=True)}
     partly = [n for n, count in counts.items() if n in candidates and count.kept < count.rows]
-    others = [name for name in candidates if name not in partly]
+    complete = [name for name in candidates if name not in partly]
     lost = [name for name in partly if counts[name].refused]
-    groups = [others, *([name] for name in partly if name not in lost)]
+    groups = [complete, *([name] for name in partly if name not in lost)]
     results = []
     for group in filter(None, groups):
         members = tuple(name for name in names if name in group or name == baseline)
@@ -66,38 +66,41 @@ def _merged(
     results: Sequence[Evaluation], names: tuple[str, ...], told: Sequence[Finding]
 ) -> Evaluation:
     """Return one evaluation of all targets; what does not depend on them is that of the most rows."""
-    main = max(results, key=lambda one: one.log.n)
-    order = sorted(results, key=lambda one: one is not main)
-    first = {name: next((one for one in order if name in one.recommended), None) for name in names}
-    owner = {name: one for name, one in first.items() if one is not None}
-    targets = [one for name, one in owner.items()]
+    main = max(results, key=lambda result: result.log.n)
+    order = sorted(results, key=lambda result: result is not main)
+    first = {
+        name: next((result for result in order if name in result.recommended), None)
+        for name in names
+    }
+    owner = {name: result for name, result in first.items() if result is not None}
+    targets = [result for name, result in owner.items()]
     parts = list(zip(owner, targets, strict=True))
     return replace(
         main,
-        estimates=_of_targets(parts, lambda one: one.estimates),
-        recommended={name: one.recommended[name] for name, one in parts},
-        verdict=_verdict([(name, one.verdict) for name, one in parts], told),
-        comparisons=tuple(row for one in order for row in one.comparisons),
-        segments=_of_targets(parts, lambda one: one.segments),
+        estimates=_of_targets(parts, lambda result: result.estimates),
+        recommended={name: result.recommended[name] for name, result in parts},
+        verdict=_verdict([(name, result.verdict) for name, result in parts], told),
+        comparisons=tuple(row for result in order for row in result.comparisons),
+        segments=_of_targets(parts, lambda result: result.segments),
         diagnostics=Diagnostics(
-            weights={key: row for one in order[::-1] for key, row in one.diagnostics.weights.items()},
-            order_path={name: one.diagnostics.order_path[name] for name, one in parts
-                        if name in one.diagnostics.order_path},
-            support={name: one.diagnostics.support[name] for name, one in parts
-                     if name in one.diagnostics.support},
+            weights={key: row for result in order[::-1] for key, row in result.diagnostics.weights.items()},
+            order_path={name: result.diagnostics.order_path[name] for name, result in parts
+                        if name in result.diagnostics.order_path},
+            support={name: result.diagnostics.support[name] for name, result in parts
+                     if name in result.diagnostics.support},
         ),
-        planning={name: one.planning[name] for name, one in parts if name in one.planning},
-        sensitivity={name: one.sensitivity[name] for name, one in parts if name in one.sensitivity},
-        audit=Audit([*_findings([(name, one.audit) for name, one in parts], main.audit), *told]),
-        skipped=tuple(dict.fromkeys(row for one in order for row in one.skipped)),
+        planning={name: result.planning[name] for name, result in parts if name in result.planning},
+        sensitivity={name: result.sensitivity[name] for name, result in parts if name in result.sensitivity},
+        audit=Audit([*_findings([(name, result.audit) for name, result in parts], main.audit), *told]),
+        skipped=tuple(dict.fromkeys(row for result in order for row in result.skipped)),
         provenance=replace(
             main.provenance, options={**main.provenance.options, "targets": names}
         ),
         metrics=tuple(
-            _metric([(name, one.metrics[index]) for name, one in parts], metric, told)
+            _metric([(name, result.metrics[index]) for name, result in parts], metric, told)
             for index, metric in enumerate(main.metrics)
         ),
-        guardrails=_of_targets(parts, lambda one: one.guardrails),
+        guardrails=_of_targets(parts, lambda result: result.guardrails),
         decision=_decision(order),
     )  # fmt: skip
 
@@ -107,7 +110,10 @@ def _of_targets(
 ) -> tuple[Row, ...]:
     """Return the rows about each target, from the result that it belongs to."""
     return tuple(
-        row for name, one in parts for row in rows(one) if getattr(row, "target", None) == name
+        row
+        for name, result in parts
+        for row in rows(result)
+        if getattr(row, "target", None) == name
     )
 
 
@@ -120,42 +126,48 @@ def _findings(
 
 
 def _verdict(parts: Sequence[tuple[str, Verdict]], told: Sequence[Finding]) -> Verdict:
-    levels = {name: one.targets[name] for name, one in parts if name in one.targets}
-    summaries = dict.fromkeys([one.summary for _, one in parts] + [row.text for row in told])
+    levels = {name: verdict.targets[name] for name, verdict in parts if name in verdict.targets}
+    summaries = dict.fromkeys(
+        [verdict.summary for _, verdict in parts] + [row.text for row in told]
+    )
     return Verdict(
         level=weakest(*levels.values()) if levels else "none",
         summary=" ".join(filter(None, summaries)),
         targets=levels,
-        reasons=tuple(row for name, one in parts for row in one.reasons if row.target == name),
+        reasons=tuple(
+            row for name, verdict in parts for row in verdict.reasons if row.target == name
+        ),
     )
 
 
 def _metric(
     parts: Sequence[tuple[str, MetricResult]], main: MetricResult, told: Sequence[Finding]
 ) -> MetricResult:
-    unique = list({id(one): one for _, one in parts}.values())
+    unique = list({id(metric): metric for _, metric in parts}.values())
     return replace(
         main,
-        estimates=_of_targets(parts, lambda one: one.estimates),
-        recommended={name: one.recommended[name] for name, one in parts},
-        verdict=_verdict([(name, one.verdict) for name, one in parts], told),
-        segments=_of_targets(parts, lambda one: one.segments),
-        comparisons=tuple(row for one in unique for row in one.comparisons),
-        skipped=tuple(dict.fromkeys(row for one in unique for row in one.skipped)),
+        estimates=_of_targets(parts, lambda metric: metric.estimates),
+        recommended={name: metric.recommended[name] for name, metric in parts},
+        verdict=_verdict([(name, metric.verdict) for name, metric in parts], told),
+        segments=_of_targets(parts, lambda metric: metric.segments),
+        comparisons=tuple(row for metric in unique for row in metric.comparisons),
+        skipped=tuple(dict.fromkeys(row for metric in unique for row in metric.skipped)),
     )
 
 
 def _decision(results: Sequence[Evaluation]) -> ShipDecision:
     """Return the decision about all targets; of several that could be shipped, that with the largest lift."""
-    actions = {name: action for one in results for name, action in one.decision.targets.items()}
+    actions = {
+        name: action for result in results for name, action in result.decision.targets.items()
+    }
     action = overall([*actions.values()])
     lows: Mapping[str, float] = {
-        one.decision.target: one.estimate(one.decision.target).lift.relative_low
-        for one in results
-        if one.decision.target is not None
+        result.decision.target: result.estimate(result.decision.target).lift.relative_low
+        for result in results
+        if result.decision.target is not None
     }
     best = max(lows, key=lambda name: lows[name]) if action == SHIP and lows else None
-    every = sorted(results, key=lambda one: one.decision.action != action)
+    ordered = sorted(results, key=lambda result: result.decision.action != action)
     return ShipDecision(
-        action, tuple(row for one in every for row in one.decision.reasons), best, actions
+        action, tuple(row for result in ordered for row in result.decision.reasons), best, actions
     )

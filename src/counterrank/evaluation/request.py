@@ -58,21 +58,21 @@ class Options(Request):
             request.sequential,
         )
         segments = (segments,) if isinstance(segments, str) else segments
-        known = {
+        values = {
             "targets": (),
             "estimators": named(request.estimators),
             "segments": tuple(dict.fromkeys([*segments, *metrics.columns])),
             "estimate_propensity": "auto" if learned is True else learned or None,
             "sequential": SEQUENTIAL_ROWS if monitored is True else monitored or None,
             "baseline": None if request.baseline == LOGGER else request.baseline,
-            "rewards": {each.name: each.text for each in metrics.all_metrics} if metrics.named else {},
+            "rewards": {metric.name: metric.text for metric in metrics.all_metrics} if metrics.named else {},
             "primary": metrics.primary if metrics.named else None,
-            "guardrails": tuple(each.text for each in metrics.guardrails),
+            "guardrails": tuple(metric.text for metric in metrics.guardrails),
             "where": None if request.where is None else str(Where.of(request.where)),
             "accept": answers_of(request.accept),
             "events": events,
         }  # fmt: skip
-        options = cls(**{**vars(request), **known})
+        options = cls(**{**vars(request), **values})
         later = options.later
         return options if later is None else replace(options, target_trained_until=later.until)
 
@@ -127,7 +127,7 @@ class Options(Request):
             "accept": [answer.to_dict() for answer in self.accept],
         }
         names = [
-            *(each.name for each in fields(Request) if each.name not in _READING),
+            *(option.name for option in fields(Request) if option.name not in _READING),
             "where",
             "events",
         ]
@@ -154,14 +154,17 @@ def named(estimators: Named) -> tuple[str, ...]:
     ('ips', 'order-2')
     """
     listed = estimators.split(",") if isinstance(estimators, str) else estimators or ()
-    names = (each.strip().lower() if isinstance(each, str) else each.name for each in listed)
+    names = (
+        estimator.strip().lower() if isinstance(estimator, str) else estimator.name
+        for estimator in listed
+    )
     return tuple(dict.fromkeys(filter(None, names)))
 
 
 def ready_made(estimators: Named) -> dict[str, Estimator]:
     """Return the estimators that are objects, not names."""
     listed = () if isinstance(estimators, str) else estimators or ()
-    return {each.name: each for each in listed if not isinstance(each, str)}
+    return {estimator.name: estimator for estimator in listed if not isinstance(estimator, str)}
 
 
 def wanted(options: Options, *, required: bool = True) -> dict[str, bool]:

@@ -27,8 +27,8 @@ def weakest(*levels: str) -> Level:
     >>> weakest("reliable", "directional"), weakest("reliable", "none")
     ('directional', 'insufficient')
     """
-    known: list[str] = [*LEVELS]
-    return LEVELS[min(known.index(one) if one in known else 0 for one in levels)]
+    order: list[str] = [*LEVELS]
+    return LEVELS[min(order.index(level) if level in order else 0 for level in levels)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,8 @@ class Diagnostics(Record):
 
     def to_dict(self) -> Json:
         """Return the JSON form."""
-        found = Record.to_dict(self)
-        return {**found.pop("weights"), **found}
+        record = Record.to_dict(self)
+        return {**record.pop("weights"), **record}
 
     def __getitem__(self, key: str) -> Any:
         return self.weights[key] if key in self.weights else Record.__getitem__(self, key)
@@ -168,7 +168,9 @@ class Verdict(Record):
     def __repr__(self) -> str:
         """Return the level and the checks that did not pass."""
         blamed = {
-            status: dict.fromkeys(one.code for one in self.reasons if one.status == status)
+            status: dict.fromkeys(
+                finding.code for finding in self.reasons if finding.status == status
+            )
             for status in ("fail", "warn")
         }
         not_passed = [f"{status}={list(checks)}" for status, checks in blamed.items() if checks]
@@ -177,7 +179,9 @@ class Verdict(Record):
     def __str__(self) -> str:
         """Return the sentence, and a line for each check that did not pass."""
         lines = [
-            f"  {one.status.word} {one.code}: {one.text}" for one in self.reasons if one.blamed
+            f"  {finding.status.word} {finding.code}: {finding.text}"
+            for finding in self.reasons
+            if finding.blamed
         ]
         return "\n".join([self.summary or self.level, *lines])
 
@@ -238,9 +242,9 @@ class Sensitivity(Record):
         return f"Sensitivity(sign_changes_at={self.sign_changes_at})"
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> UnknownNameError:
+def unknown(what: str, name: str, choices: Iterable[str]) -> UnknownNameError:
     """Return the error of a name that a result does not have."""
-    names = list(known)
+    names = list(choices)
     return UnknownNameError(
         f"there is no {what} '{name}'{suggestion(name, names)}; {what}s are {', '.join(names)}"
     )
@@ -249,37 +253,37 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UnknownNameError:
 def rows_of(estimates: Sequence[Estimate]) -> Json:
     """Return the two lists in which estimates and their lifts stand in JSON."""
     return {
-        "estimates": [plain(one.to_dict()) for one in estimates],
+        "estimates": [plain(estimate.to_dict()) for estimate in estimates],
         "lift": [
-            {"target": one.target, "estimator": one.estimator, **one.lift.to_dict()}
-            for one in estimates
+            {"target": estimate.target, "estimator": estimate.estimator, **estimate.lift.to_dict()}
+            for estimate in estimates
         ],
     }
 
 
-def with_lifts(found: Mapping[str, Any], n: int) -> list[Json]:
+def with_lifts(record: Mapping[str, Any], n: int) -> list[Json]:
     """Return the rows that `rows_of` wrote, each with its lift, under the names of an estimate's fields."""
     rows, lifts = (
-        value_of(tuple[Json, ...], found.get(name), name) for name in ("estimates", "lift")
+        value_of(tuple[Json, ...], record.get(name), name) for name in ("estimates", "lift")
     )
-    by_name = {(str(one.get("target")), str(one.get("estimator"))): one for one in lifts}
-    made = []
-    for one in rows:
-        flags = value_of(tuple[str, ...], one.get("flags") or [], "flags")
-        codes = value_of(tuple[str, ...], one.get("flag_codes") or [""] * len(flags), "flag_codes")
+    by_name = {(str(row.get("target")), str(row.get("estimator"))): row for row in lifts}
+    joined = []
+    for row in rows:
+        flags = value_of(tuple[str, ...], row.get("flags") or [], "flags")
+        codes = value_of(tuple[str, ...], row.get("flag_codes") or [""] * len(flags), "flag_codes")
         told = zip(codes, flags, strict=False)
-        made.append(
+        joined.append(
             {
                 "by_position": [],
                 "level": 0.95,
-                **one,
+                **row,
                 "n": n,
-                "lift": by_name.get((str(one.get("target")), str(one.get("estimator"))), {}),
-                "ends": [one.get("low"), one.get("high")],
+                "lift": by_name.get((str(row.get("target")), str(row.get("estimator"))), {}),
+                "ends": [row.get("low"), row.get("high")],
                 "flags": [Message.read(code, flag) if code else flag for code, flag in told],
             }
         )
-    return made
+    return joined
 
 
 class TargetEstimates:
@@ -291,20 +295,20 @@ class TargetEstimates:
 
     def estimate(self, target: str | None = None, estimator: str | None = None) -> Estimate:
         """Return one estimate; by default the recommended one of the first target."""
-        wanted = target or self.estimates[0].target
-        if wanted not in self.recommended:
-            raise unknown("target", wanted, self.recommended)
-        name = estimator or self.recommended[wanted]
-        of_target = {found.estimator: found for found in self.estimates if found.target == wanted}
+        chosen = target or self.estimates[0].target
+        if chosen not in self.recommended:
+            raise unknown("target", chosen, self.recommended)
+        name = estimator or self.recommended[chosen]
+        of_target = {row.estimator: row for row in self.estimates if row.target == chosen}
         if name not in of_target:
             raise unknown("estimator", name, of_target)
         return of_target[name]
 
     def flaw(self) -> tuple[str, str] | None:
         """Return what is missing where a target has no recommended estimate."""
-        known = {(one.target, one.estimator) for one in self.estimates}
-        targets = {one.target for one in self.estimates} | {*self.recommended}
-        if all((target, self.recommended.get(target)) in known for target in targets):
+        pairs = {(estimate.target, estimate.estimator) for estimate in self.estimates}
+        targets = {estimate.target for estimate in self.estimates} | {*self.recommended}
+        if all((target, self.recommended.get(target)) in pairs for target in targets):
             return None
         return "recommended", "the name of an estimate of each target"
 
@@ -336,8 +340,8 @@ class MetricResult(TargetEstimates, Record):
         rows = rows_of(self.estimates)
         if self.primary:
             # What was fitted stands at the top of the file already.
-            for one in rows["estimates"]:
-                one.pop("details", None)
+            for row in rows["estimates"]:
+                row.pop("details", None)
         return {**Record.to_dict(self), **rows}
 
     def __repr__(self) -> str:
@@ -385,11 +389,11 @@ class ShipDecision(Record):
 
     def __repr__(self) -> str:
         which = "" if self.target is None else f" {self.target!r}"
-        return f"ShipDecision({self.action!r}{which}, {[one.code for one in self.reasons]})"
+        return f"ShipDecision({self.action!r}{which}, {[finding.code for finding in self.reasons]})"
 
     def __str__(self) -> str:
         """Return the action and a line for each reason."""
-        return "\n".join([self.action, *(f"  {one.text}" for one in self.reasons)])
+        return "\n".join([self.action, *(f"  {finding.text}" for finding in self.reasons)])
 
 
 #: The baseline that is no target: the policy whose rankings were logged.
@@ -444,15 +448,20 @@ class Evaluation(TargetEstimates, RecordResult):
         cls.check_schema(found)
         n = value_of(LogSummary, found.get("log"), "log").n
         diagnostics = value_of(Json, found.get("diagnostics") or {}, "diagnostics")
-        weights = {key: one for key, one in diagnostics.items() if "/" in key}
-        own = {"estimates": found.get("estimates")}
+        weights = {key: record for key, record in diagnostics.items() if "/" in key}
+        primary = {"estimates": found.get("estimates")}
         metrics = [
             # What was fitted of the primary stands at the top.
-            {**one, "estimates": with_lifts({**one, **own} if one.get("primary") else one, n)}
-            for one in value_of(tuple[Json, ...], found.get("metrics") or [], "metrics")
+            {
+                **record,
+                "estimates": with_lifts(
+                    {**record, **primary} if record.get("primary") else record, n
+                ),
+            }
+            for record in value_of(tuple[Json, ...], found.get("metrics") or [], "metrics")
         ]
-        whole = {**found, "diagnostics": {**diagnostics, "weights": weights}, "metrics": metrics}
-        return super().from_dict({**whole, "estimates": with_lifts(found, n)})
+        complete = {**found, "diagnostics": {**diagnostics, "weights": weights}, "metrics": metrics}
+        return super().from_dict({**complete, "estimates": with_lifts(found, n)})
 
     def to_dict(self) -> Json:
         """Return the JSON form: plain types only, NaN and infinities as null."""
@@ -460,10 +469,10 @@ class Evaluation(TargetEstimates, RecordResult):
 
     def metric(self, name: str | None = None) -> MetricResult:
         """Return what was found of a metric; by default of the primary."""
-        for one in self.metrics:
-            if one.primary if name is None else one.name == name:
-                return one
-        raise unknown("metric", name or "primary", [one.name for one in self.metrics])
+        for result in self.metrics:
+            if result.primary if name is None else result.name == name:
+                return result
+        raise unknown("metric", name or "primary", [result.name for result in self.metrics])
 
     def called(self, **words: str) -> Self:
         """Return the same result, whose reports call a `reward` or a `ranking` by these words."""
@@ -489,9 +498,9 @@ class Evaluation(TargetEstimates, RecordResult):
 
 def _row(estimate: Estimate) -> Json:
     value, lift = estimate.to_dict(), estimate.lift.to_dict()
-    for found, names in ((value, ("by_position", "details")), (lift, ("by_position",))):
+    for record, names in ((value, ("by_position", "details")), (lift, ("by_position",))):
         for name in names:
-            found.pop(name, None)
+            record.pop(name, None)
     return {
         **value,
         "lift": lift.pop("value"),

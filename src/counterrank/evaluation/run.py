@@ -221,8 +221,8 @@ def _evaluated(
         options.baseline is not None,
     )
     swept = source.reduce(sweep, label="estimating")
-    for each in fits:
-        each.refuse_constant(swept.whole.sums.mean(logged(each.metric)))
+    for measured in fits:
+        measured.refuse_constant(swept.whole.sums.mean(logged(measured.metric)))
     # The same fits on resampled units whose propensities were estimated anew.
     unchecked = replace(sweep, cuts=(), checked=False)
     resampled = [replica.reduce(unchecked, label="bootstrap") for replica in replicas]
@@ -250,12 +250,12 @@ def _result(
     supports = {target: support(first.probe, target) for target in options.targets}
     judgements = {}
     for fits, checked in zip(table.metrics, swept.checked, strict=True):
-        about = findings
+        told = findings
         if not fits.primary:
             of_log = [finding for finding in checked_rows if finding.code not in REWARD_FINDINGS]
-            own = fits.auditor.finish(checked.tallies)
-            about = concluded([*of_log, *own], options.accept)
-        judgements[fits.measure] = judge(fits, table, about, supports, options, fingerprint)
+            of_reward = fits.auditor.finish(checked.tallies)
+            told = concluded([*of_log, *of_reward], options.accept)
+        judgements[fits.measure] = judge(fits, table, told, supports, options, fingerprint)
     metric_table = MetricTable(metrics, table, judgements, options)
     results = metric_results(metric_table)
     rails = guardrail_results(metric_table, results)
@@ -312,13 +312,13 @@ def _plans(judgement: Judgement, log: LogSummary, options: Options) -> dict[str,
     """Return detectable lifts, rows needed and A/B traffic of each target but the baseline."""
     base, estimates = options.baseline, judgement.recommended
     # A lift over a policy has that one's bias as well.
-    more = 0.0 if base is None else estimates[base].allowance
+    of_baseline = 0.0 if base is None else estimates[base].allowance
     return {
         target: plan_for(
-            one.n, one.lift.stderr, logged=log.value, logged_stderr=log.stderr, level=options.level,
-            practical=options.practical, allowance=one.allowance + more,
+            estimate.n, estimate.lift.stderr, logged=log.value, logged_stderr=log.stderr, level=options.level,
+            practical=options.practical, allowance=estimate.allowance + of_baseline,
         )
-        for target, one in estimates.items()
+        for target, estimate in estimates.items()
         if target != base
     }  # fmt: skip
 
@@ -340,7 +340,9 @@ def _diagnostics(
     return Diagnostics(
         weights=reports,
         order_path={target: path_of(target, shown) for target in judgement.recommended},
-        support={target: each for target, each in supports.items() if each is not None},
+        support={
+            target: supported for target, supported in supports.items() if supported is not None
+        },
     )
 
 
@@ -353,8 +355,8 @@ def _behavior(fits: Sequence[Fit]) -> ForestDescription | None:
             described[fit.target] = replace(model.describe(), target=fit.target)
     if not described:
         return None
-    first, *others = described.values()
-    return replace(first, others={each.target: each for each in others})
+    first, *further = described.values()
+    return replace(first, others={description.target: description for description in further})
 
 
 def metrics_of(
@@ -364,8 +366,8 @@ def metrics_of(
     guardrails: Sequence[str | Guardrail] | str,
 ) -> Metrics:
     """Return the metrics that the user named and those that a log in memory has by name."""
-    known = getattr(log, "first", log).rewards if is_read(log) else ()
-    return Metrics.requested(known, rewards, primary, guardrails)
+    names = getattr(log, "first", log).rewards if is_read(log) else ()
+    return Metrics.requested(names, rewards, primary, guardrails)
 
 
 def is_read(log: Any) -> bool:

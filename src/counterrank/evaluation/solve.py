@@ -176,49 +176,52 @@ def solve(
     replicas
         The sums over bootstrap replicas, whose propensities were estimated anew.
     """
-    whole = _solutions(metrics, swept.whole, None)
+    solutions = _solutions(metrics, swept.whole, None)
     if replicas:
-        again = [_solutions(metrics, each.whole, None) for each in replicas]
-        whole = {
-            key: solution.with_replicas([other[key] for other in again])
-            for key, solution in whole.items()
+        resampled = [_solutions(metrics, replica.whole, None) for replica in replicas]
+        solutions = {
+            key: solution.with_replicas([draw[key] for draw in resampled])
+            for key, solution in solutions.items()
         }
     reasons: dict[str, str] = {}
     for fits, checked in zip(metrics, swept.checked, strict=False):
         ends = checked.rewards.of_value(fits.first.position_weights)
-        reasons = _impossible(fits, whole, ends) | reasons
+        reasons = _impossible(fits, solutions, ends) | reasons
     metrics = tuple(metrics)
     lifts = options.baseline, options.level, options.looks
     groups = {
         label: Table(
-            metrics, rows.sums, _refused(metrics, _solutions(metrics, rows, whole), reasons), *lifts
+            metrics,
+            rows.sums,
+            _refused(metrics, _solutions(metrics, rows, solutions), reasons),
+            *lifts,
         )
         for label, rows in sorted(swept.groups.items())
     }
-    whole = _refused(metrics, whole, reasons)
-    return Table(metrics, swept.whole.sums, whole, *lifts, groups)
+    solutions = _refused(metrics, solutions, reasons)
+    return Table(metrics, swept.whole.sums, solutions, *lifts, groups)
 
 
 def _solutions(
-    metrics: Sequence[MetricFits], part: LogSums, whole: Mapping[Key, Solution] | None
+    metrics: Sequence[MetricFits], state: LogSums, whole: Mapping[Key, Solution] | None
 ) -> dict[Key, Solution]:
     """Return the solution of every fit; of the recommended ones for a group of rows, which follow the `whole`."""
     solutions: dict[Key, Solution] = {}
     for fits in metrics:
         recommended = {fit.key for fit in fits.recommended.values()}
         for fit in fits.fits:
-            more = part.more.get(fit.fitted.key)
+            summands = state.more.get(fit.fitted.key)
             if whole is not None:
                 if fit.key in recommended:
-                    solutions[fit.key] = fit.fitted.solve(part.sums, more, whole[fit.key])
+                    solutions[fit.key] = fit.fitted.solve(state.sums, summands, whole[fit.key])
                 continue
             try:
-                solution = fit.fitted.solve(part.sums, more)
+                solution = fit.fitted.solve(state.sums, summands)
             except CounterrankError as problem:
                 # What nobody named cannot stop the evaluation.
                 if not fit.diagnostic_only:
                     raise
-                solution = Solution.unknown(part.sums, fit.metric, str(problem))
+                solution = Solution.unknown(state.sums, fit.metric, str(problem))
             solutions[fit.key] = replace(solution, flags=(*fits.first.notes, *solution.flags))
     return solutions
 

@@ -50,48 +50,48 @@ class Sweep:
         tops: dict[Key, TopRows] = {}
         checks: list[Checked] = []
         fingerprint = None
-        for fits, own, views in self._views(batch):
-            totals[logged(fits.metric)] = own.reward @ own.position_weights
+        for fits, rewarded, views in self._views(batch):
+            totals[logged(fits.metric)] = rewarded.reward @ rewarded.position_weights
             recommended = {fit.key for fit in fits.recommended.values()}
             # Weights of all rows first: those of some rows are among them.
             for fit in sorted(fits.fits, key=lambda fit: not fit.traits.weighs_alone):
-                said = fit.fitted.columns(views[fit.target])
-                columns[fit.fitted.key] = said
+                numbers = fit.fitted.columns(views[fit.target])
+                columns[fit.fitted.key] = numbers
                 if fit.key in recommended:
-                    groups[fit.fitted.key] = said
+                    groups[fit.fitted.key] = numbers
                 key = fit.fitted.mean_of
                 if fits.primary and self.checked and key is not None:
-                    moved = said.totals[key]
+                    moved = numbers.totals[key]
                     moved = moved if batch.weight is None else moved * batch.weight
                     tops[key] = top_rows_of(batch.rows, moved)
             if self.checked:
                 pages = None
                 if fingerprint is None:
-                    fingerprint, pages = with_pages(own)
-                tallies = fits.auditor.partial(own, views, pages)
-                checks.append(Checked(tallies, reward_range(own.reward)))
-        whole = summed(batch, totals, columns, by_unit=self.by_unit, together=self._together())
+                    fingerprint, pages = with_pages(rewarded)
+                tallies = fits.auditor.partial(rewarded, views, pages)
+                checks.append(Checked(tallies, reward_range(rewarded.reward)))
+        all_rows = summed(batch, totals, columns, by_unit=self.by_unit, together=self._together())
         parts = {
             (cut.column, label): summed(batch, totals, groups, rows, by_unit=self.by_unit)
             for cut in self.cuts
             for label, rows in cut.groups(batch)
         }
-        return SweepSums(whole, parts, fingerprint, tuple(checks), tops)
+        return SweepSums(all_rows, parts, fingerprint, tuple(checks), tops)
 
     def _views(self, batch: RankingLog) -> Iterator[tuple[MetricFits, RankingLog, dict[str, View]]]:
         """Yield each metric's batch, and its views by target; those of one target share ratios and draws."""
         first: dict[tuple[str, bool], View] = {}
         by_logger: LoggerAnswers = {}
         for fits in self.metrics:
-            own, views = fits.change(batch), {}
+            rewarded, views = fits.change(batch), {}
             for target in dict.fromkeys(fit.target for fit in fits.fits):
                 # Ratios and draws are those of the first reward, all else that does not depend on rewards
                 # that of the first one which is of the page as well, or is not.
-                alike, other = (target, own.page_reward), (target, not own.page_reward)
-                like = first.get(alike) or first.get(other)
-                views[target] = View(own, target, like, by_logger=by_logger)
+                alike, unlike = (target, rewarded.page_reward), (target, not rewarded.page_reward)
+                like = first.get(alike) or first.get(unlike)
+                views[target] = View(rewarded, target, like, by_logger=by_logger)
                 first.setdefault(alike, views[target])
-            yield fits, own, views
+            yield fits, rewarded, views
 
     def _together(self) -> list[list[Key]]:
         """Return fits of one metric and name, whose columns at positions are compared between targets."""
@@ -158,10 +158,10 @@ def reward_range(reward: Floats) -> RewardRange:
     [3.0, 0.0]
     """
     n, length = reward.shape
-    whole = n // _SIDE_BY_SIDE * _SIDE_BY_SIDE
-    parts = (reward[:whole].reshape(-1, _SIDE_BY_SIDE * length), reward[whole:])
+    even = n // _SIDE_BY_SIDE * _SIDE_BY_SIDE
+    parts = (reward[:even].reshape(-1, _SIDE_BY_SIDE * length), reward[even:])
     ends = [
-        [fold(part, axis=0, initial=0.0).reshape(-1, length) for part in parts]
+        [fold(rows, axis=0, initial=0.0).reshape(-1, length) for rows in parts]
         for fold in (np.min, np.max)
     ]
     return RewardRange(np.concatenate(ends[0]).min(axis=0), np.concatenate(ends[1]).max(axis=0))

@@ -231,9 +231,9 @@ def correlation_of(covariance: Floats) -> Floats:
     error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     scale = np.outer(error, error)
     shares = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)
-    found: Floats = np.clip(np.nan_to_num(shares), -1.0, 1.0)
-    np.fill_diagonal(found, 1.0)
-    return found
+    matrix: Floats = np.clip(np.nan_to_num(shares), -1.0, 1.0)
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,9 +320,9 @@ class Quantity:
 
     def half(self, level: float, looks: Looks = ONCE) -> float:
         """Return half the length of the interval: s cv(B / s), at one look or at all looks together."""
-        wanted = looks.level(level, self.sample.n)
-        if wanted < 1.0:
-            return bias_aware_half(self.stderr, self.allowance, wanted, self.df)
+        at_look = looks.level(level, self.sample.n)
+        if at_look < 1.0:
+            return bias_aware_half(self.stderr, self.allowance, at_look, self.df)
         # Few rows beside those that the looks are planned for: the level rounds to one, but the width
         # is known.
         return self.allowance + looks.critical(level, self.sample.n) * self.stderr
@@ -405,14 +405,14 @@ def contrast(value: Quantity, base: Quantity) -> tuple[Quantity, Quantity]:
 def covariance_of(quantities: Sequence[Quantity]) -> Floats:
     """Return the covariance (m, m) of quantities of one sample; NaN where one of them is not known."""
     gradients: Floats = np.stack([quantity.gradient for quantity in quantities])
-    known: Bools = np.isfinite(gradients).min(axis=1)
+    finite: Bools = np.isfinite(gradients).min(axis=1)
     length = max(len(quantity.refits) for quantity in quantities)
     refits = np.zeros((len(quantities), length))
     for row, quantity in zip(refits, quantities, strict=True):
         row[: len(quantity.refits)] = quantity.refits
-    total = quantities[0].sample.covariance(np.where(known[:, None], gradients, 0.0))
-    total = total + refits @ refits.T + np.diag([each.model_variance for each in quantities])
-    return np.where(np.outer(known, known), total, np.nan)
+    total = quantities[0].sample.covariance(np.where(finite[:, None], gradients, 0.0))
+    total = total + refits @ refits.T + np.diag([term.model_variance for term in quantities])
+    return np.where(np.outer(finite, finite), total, np.nan)
 
 
 def correlations(quantities: Sequence[Quantity]) -> Floats:

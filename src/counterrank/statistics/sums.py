@@ -89,13 +89,15 @@ class Sums(Summed):
             return np.full((m, m), np.nan)
         # Columns that do not count may hold no numbers: weights too large to be squared.
         used = np.flatnonzero(gradients.any(axis=0))
-        some = gradients[:, used]
+        chosen = gradients[:, used]
         with np.errstate(over="ignore", invalid="ignore"):
             if self.by_unit is not None:
-                return clustered_covariance(self.by_unit[:, used] @ some.T, self.by_unit[:, -1])
+                return clustered_covariance(self.by_unit[:, used] @ chosen.T, self.by_unit[:, -1])
             mean, second = self.total[used] / self.n, self.products[np.ix_(used, used)] / self.n
-            found: Floats = some @ spread(second, np.outer(mean, mean), self.n) @ some.T / self.n
-            return found
+            matrix: Floats = (
+                chosen @ spread(second, np.outer(mean, mean), self.n) @ chosen.T / self.n
+            )
+            return matrix
 
     @property
     def products(self) -> Floats:
@@ -161,7 +163,9 @@ def unit_sums(
 ) -> Floats:
     """Return the sums by bucket (buckets, T + 1) of columns (T, n), with the number of rows or their weight last."""
     counted = (*rows, np.ones(len(bucket)) if weight is None else weight)
-    return np.stack([np.bincount(bucket, one, buckets) for one in counted], axis=1).astype(float)
+    return np.stack([np.bincount(bucket, column, buckets) for column in counted], axis=1).astype(
+        float
+    )
 
 
 def clustered_covariance(sums: Floats, counts: Floats) -> Floats:
@@ -178,8 +182,8 @@ def clustered_covariance(sums: Floats, counts: Floats) -> Floats:
     if units < 2:
         return np.full((sums.shape[1], sums.shape[1]), np.nan)
     scores = sums - np.outer(counts, sums.sum(axis=0) / n)
-    found: Floats = scores.T @ scores * (units / (units - 1) / n**2)
-    return found
+    covariance: Floats = scores.T @ scores * (units / (units - 1) / n**2)
+    return covariance
 
 
 def spread(second: Floats, squared_mean: Floats, n: int) -> Floats:

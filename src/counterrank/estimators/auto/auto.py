@@ -200,21 +200,21 @@ class AutoFit(Fitted):
         self, view: View, rows: Ints, weights: Mapping[str, Floats]
     ) -> tuple[Ints, Floats, Floats]:
         """Return the rows on which fits are compared, the tails there, and the members by each fit (F, J, n)."""
-        part = self.nuisances.compared(view, rows)
+        sampled = self.nuisances.compared(view, rows)
 
         def tails() -> Floats:
             draws = None
-            if self.nuisances.draws and part.batch.n:
-                draws = drawn_once(part, self.nuisances.fold_draws, self.workspace.seed)
-            return tails_of(part, self.members, draws)
+            if self.nuisances.draws and sampled.batch.n:
+                draws = drawn_once(sampled, self.nuisances.fold_draws, self.workspace.seed)
+            return tails_of(sampled, self.members, draws)
 
-        some = {name: w[rows] for name, w in weights.items()}
+        of_rows = {name: w[rows] for name, w in weights.items()}
         # Members without models stay at zero, because no fit changes them.
         folds = np.zeros((self.nuisances.folds, len(self.members), len(rows)))
         for fold in range(len(folds) if len(rows) else 0):
-            totals = self._totals(part.batch, some, self.nuisances.predict(part, fold))
-            folds[fold, : len(some)] = totals[1 : 1 + len(some)]
-        return rows, part.once(("tails", self.members), tails), folds
+            totals = self._totals(sampled.batch, of_rows, self.nuisances.predict(sampled, fold))
+            folds[fold, : len(of_rows)] = totals[1 : 1 + len(of_rows)]
+        return rows, sampled.once(("tails", self.members), tails), folds
 
     def _controls(self, view: View) -> Floats:
         """Return the controls (w_l - 1) and (w_l - 1) x_j (H, n), of mean zero, where there is no model."""
@@ -223,10 +223,10 @@ class AutoFit(Fitted):
         ratios = view.ratios
         smallest = {"position": ratios.position, "prefix": ratios.prefix, "joint": ratios.full}
         w = next(make for kind, make in smallest.items() if kind in ratios.supports)()
-        excess, most = (w - 1.0).T, DEFAULTS.controls
-        if len(excess) > most:  # long rankings: one control for all positions
+        excess, limit = (w - 1.0).T, DEFAULTS.controls
+        if len(excess) > limit:  # long rankings: one control for all positions
             excess = excess.sum(axis=0, keepdims=True)
-        x = np.nan_to_num(context_columns(view.batch)).T[: max(most // len(excess) - 1, 0)]
+        x = np.nan_to_num(context_columns(view.batch)).T[: max(limit // len(excess) - 1, 0)]
         return np.ascontiguousarray(np.concatenate([excess, *(excess * row for row in x)], axis=0))
 
     def solve(self, sums: ColumnSums, more: AutoSums, whole: Solution | None = None) -> Solution:
@@ -260,23 +260,25 @@ class AutoRows:
 
     def summed(self, rows: Rows) -> AutoSums:
         """Return the sums over some rows."""
-        asked = rows if self.asked is None else _within(rows, self.asked, self.n)
-        compared = _within(asked, self.compared, len(self.smallest))
+        modelled = rows if self.asked is None else _within(rows, self.asked, self.n)
+        compared = _within(modelled, self.compared, len(self.smallest))
         tails, folds = self.tails[:, :, _fitting(compared, self.tails)], self.folds[:, :, compared]
-        squares = self.squares[:, asked].sum(axis=1) / self.rate
+        squares = self.squares[:, modelled].sum(axis=1) / self.rate
         if self.cheap is not None:
             squares = np.concatenate([squares, self.cheap[:, rows].sum(axis=1)])
-        weight = self.smallest[asked]
+        weight = self.smallest[modelled]
         return AutoSums(
             squares,
-            self.reached[:, :, asked].sum(axis=2) / self.rate,
+            self.reached[:, :, modelled].sum(axis=2) / self.rate,
             tails.sum(axis=2),
             tails.shape[2],
             folds.sum(axis=2),
             len(self.compared[compared]),
             np.zeros(0) if self.ratio is None else (self.ratio[rows] ** 2).sum(axis=0),
             np.array([weight.sum(), weight @ weight]) / self.rate,
-            np.zeros(self.K) if self.volume is None else self.volume[asked].sum(axis=0) / self.rate,
+            np.zeros(self.K)
+            if self.volume is None
+            else self.volume[modelled].sum(axis=0) / self.rate,
         )
 
 

@@ -40,7 +40,10 @@ def members_of(ratios: Ratios, *, modelled: bool) -> tuple[str, ...]:
 def weights_of(view: View, members: Iterable[str], limit: float) -> dict[str, Floats]:
     """Return each member's weights (n, K), those of own positions cut at `limit`."""
     ratios, weights = view.ratios, {}
-    whole, orders = np.ones((view.batch.K, view.batch.K), bool), {f"order-{m}": m for m in ORDERS}
+    full_mask, orders = (
+        np.ones((view.batch.K, view.batch.K), bool),
+        {f"order-{m}": m for m in ORDERS},
+    )
     for name in members:
         if name == MODELS:
             weights[name] = np.ones(view.batch.action.shape)
@@ -51,7 +54,7 @@ def weights_of(view: View, members: Iterable[str], limit: float) -> dict[str, Fl
         elif name == "ips":
             weights[name] = ratios.full()
         else:
-            weights[name] = ratios.ordered(whole, orders[name])
+            weights[name] = ratios.ordered(full_mask, orders[name])
     return weights
 
 
@@ -78,7 +81,7 @@ def reach(view: View, weights: Floats | None, limit: float) -> Floats:
         near = [slice(j, K - width + 1 + j) for j in range(width)]
         # Padding stands at the end, so that threes of shown items end with a shown item.
         within = shown[:, near[-1]]
-        product = reduce(np.multiply, [ratios.rho[:, at] for at in near])
+        product = reduce(np.multiply, [ratios.rho[:, columns] for columns in near])
         table[1] = (np.minimum(product, limit) * within).sum(axis=1), within.sum(axis=1)
     return table
 
@@ -92,19 +95,21 @@ def tails_of(view: View, members: tuple[str, ...], draws: Ints | None) -> Floats
     """
     batch = view.batch
     if batch.n:
-        logging, wanted = (whole_distribution(batch, name) for name in (LOGGING, view.target))
+        logging, shown_by_target = (
+            whole_distribution(batch, name) for name in (LOGGING, view.target)
+        )
         # Ratios come last in this condition, because they may cost more than all the rest.
-        if logging is not None and wanted is not None and view.ratios.kind == "factored":
-            return _exact(batch, members, logging, wanted)
+        if logging is not None and shown_by_target is not None and view.ratios.kind == "factored":
+            return _exact(batch, members, logging, shown_by_target)
         if draws is not None and isinstance(batch.propensity, Policy):
             return _drawn(view, members, draws)
     return np.zeros((2, len(members), 0))
 
 
-def _exact(batch: RankingLog, members: tuple[str, ...], logging: Floats, wanted: Floats) -> Floats:
-    squares = expected_squares(members, excess_squares(logging, wanted), batch.action >= 0)
+def _exact(batch: RankingLog, members: tuple[str, ...], logging: Floats, target: Floats) -> Floats:
+    squares = expected_squares(members, excess_squares(logging, target), batch.action >= 0)
     # Target mass on items that the logger never shows there: no member's weights reach it.
-    missing = np.where(logging > 0, 0.0, wanted).sum(axis=2).mean(axis=1)
+    missing = np.where(logging > 0, 0.0, target).sum(axis=2).mean(axis=1)
     return np.stack([squares, np.broadcast_to(missing, squares.shape)])
 
 
@@ -112,15 +117,17 @@ def _drawn(view: View, members: tuple[str, ...], draws: Ints) -> Floats:
     """Return the same from rankings of the target (n, S, K), since E_0[w^2] = E_pi[w]."""
     batch, policy = view.batch, view.batch.target(view.target)
     assert isinstance(policy, Policy) and isinstance(batch.propensity, Policy)
-    above, below = (each.prefix_log_probs(draws) for each in (policy, batch.propensity))
+    above, below = (side.prefix_log_probs(draws) for side in (policy, batch.propensity))
     shown, supported = draws >= 0, np.isfinite(below)
     ratio = np.exp(np.minimum(above - np.where(supported, below, 0.0), 700.0))
     prefix = np.where(shown & supported, ratio, 0.0)
     last = np.maximum(shown.sum(axis=2, keepdims=True) - 1, 0)
-    whole, covered = (np.take_along_axis(each, last, axis=2) for each in (prefix, supported))
+    last_ratio, last_covered = (
+        np.take_along_axis(side, last, axis=2) for side in (prefix, supported)
+    )
     # The weight of a whole ranking counts once for each position, as in the sums of other members.
-    squares = {"rips": prefix.sum(axis=(1, 2)), "ips": (whole * shown).sum(axis=(1, 2))}
-    missing, none = (~covered).sum(axis=(1, 2)), np.zeros(batch.n)
+    squares = {"rips": prefix.sum(axis=(1, 2)), "ips": (last_ratio * shown).sum(axis=(1, 2))}
+    missing, none = (~last_covered).sum(axis=(1, 2)), np.zeros(batch.n)
     table = [(squares[m], missing) if m in squares else (none, none) for m in members]
     return np.asarray(np.array(table, dtype=float).swapaxes(0, 1) / draws.shape[1])
 

@@ -111,8 +111,8 @@ def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:
     A ranking that only one of the two shows has an infinite ratio, which the range cuts.
     """
     with np.errstate(invalid="ignore"):
-        both = (policy.prefix_log_probs(rankings)[:, :, -1] for policy in (target, logger))
-        return np.subtract(*both)
+        logs = (policy.prefix_log_probs(rankings)[:, :, -1] for policy in (target, logger))
+        return np.subtract(*logs)
 
 
 def by_position(
@@ -124,13 +124,13 @@ def by_position(
     items, `new` and `old` (n, 1 or K, A) the distributions.
     """
     # A product with ones sums short rows ten times as fast as `sum` does.
-    every = np.ones(shown.shape[1])
+    unit_weights = np.ones(shown.shape[1])
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = cut(np.log(new) - np.log(old), span)
-        h = np.where(shown, cut(np.log(logged), span), 0.0) @ every
+        h = np.where(shown, cut(np.log(logged), span), 0.0) @ unit_weights
     by_logger, by_target = (
-        np.where(shown, np.einsum("nka,nka->nk", whole, ratios), 0.0) @ every
-        for whole in (old, new)
+        np.where(shown, np.einsum("nka,nka->nk", distribution, ratios), 0.0) @ unit_weights
+        for distribution in (old, new)
     )
     return h, by_logger, by_target
 
@@ -151,12 +151,12 @@ def aim(models: Predictions, view: View, residual: Floats) -> Floats:
         return np.empty((SUMS, batch.n))
 
     def steps() -> list[Floats]:
-        own, drawn = batch.action[:, None, :], drawn_once(view, models.draws, models.seed)
-        others = logger_draws(view, logger, models.draws, models.seed)
-        pages = np.concatenate([own, others, drawn], axis=1)
+        logged, drawn = batch.action[:, None, :], drawn_once(view, models.draws, models.seed)
+        by_logger = logger_draws(view, logger, models.draws, models.seed)
+        pages = np.concatenate([logged, by_logger, drawn], axis=1)
         ratios = cut(log_ratios(target, logger, pages), span)
-        parts = np.split(ratios, [1, 1 + others.shape[1]], axis=1)
-        return [part.mean(axis=1) for part in parts]
+        parts = np.split(ratios, [1, 1 + by_logger.shape[1]], axis=1)
+        return [piece.mean(axis=1) for piece in parts]
 
     # It does not depend on rewards, so views of other rewards share it.
     h, by_logger, by_target = view.draws_of.once(("aim", models.draws, models.seed, span), steps)
@@ -180,8 +180,8 @@ def fit_aimed(workspace: Workspace) -> Predictions:
 
 def doubt_of(models: Sequence[RewardModel], shares: Floats, log: RankingLog, target: str) -> float:
     """Return what the log leaves unknown of the change that the models expect, as a variance."""
-    few = log.take(np.arange(0, log.n, -(-log.n // DEFAULTS.doubt_rows)))
-    return sum(model.doubt(few, target) for model in models if isinstance(model, LinearModel))
+    rows = log.take(np.arange(0, log.n, -(-log.n // DEFAULTS.doubt_rows)))
+    return sum(model.doubt(rows, target) for model in models if isinstance(model, LinearModel))
 
 
 def nuisances_for(workspace: Workspace) -> tuple[Predictions, tuple[str, ...]]:
@@ -194,12 +194,12 @@ def nuisances_for(workspace: Workspace) -> tuple[Predictions, tuple[str, ...]]:
         close = fit_close(training, seed=workspace.seed, within=DEFAULTS.close)
         shares = shares_of(close.losses, close.slots, close.unit)
         rng = stream(workspace.seed, Stream.CROSS_FIT_ROWS)
-        some = training.source.sample(DEFAULTS.training_rows, rng)
+        rows = training.source.sample(DEFAULTS.training_rows, rng)
         span = None
         if first.distribution(LOGGING) is not None:
             with np.errstate(divide="ignore"):
-                span = span_of(np.log(ratios_of(some, target).rho[some.action >= 0]))
-        unknown = doubt_of(close.models, shares, some, target)
+                span = span_of(np.log(ratios_of(rows, target).rho[rows.action >= 0]))
+        unknown = doubt_of(close.models, shares, rows, target)
         details = close.models[0].details | {"doubt": unknown**0.5}
         predictions = Predictions(
             close.models, shares, details=details, span=span, unknown=unknown, doubted=unknown > 0.0
@@ -212,20 +212,20 @@ def nuisances_for(workspace: Workspace) -> tuple[Predictions, tuple[str, ...]]:
         )
         return NO_MODELS, (Message("weights-only", text),)
     if can_average(first, target):
-        found = workspace.once("click models", lambda: fit_aimed(workspace))
+        aimed = workspace.once("click models", lambda: fit_aimed(workspace))
         text = (
             f"what the reward models expect ('{kind}' propensities) is an average over "
-            f"{found.draws} drawn rankings a row, whose error is inside the standard error"
+            f"{aimed.draws} drawn rankings a row, whose error is inside the standard error"
         )
-        said = [Message("drawn-mean", text)]
-        if found.rate < 1.0:
+        messages = [Message("drawn-mean", text)]
+        if aimed.rate < 1.0:
             text = (
-                f"what the models and own-position weights say is asked of {in_percent(found.rate)} of "
+                f"what the models and own-position weights say is asked of {in_percent(aimed.rate)} of "
                 f"the {workspace.source.n or 0:,} rankings, drawn at random, and added to what all of "
                 "them earned; the standard error includes it"
             )
-            said.append(Message("sampled-rows", text))
-        return found, (*said, *found.flags)
+            messages.append(Message("sampled-rows", text))
+        return aimed, (*messages, *aimed.flags)
     if kind == "factored":
         text = (
             "the log has only the shown items' probabilities, so auto uses weights "

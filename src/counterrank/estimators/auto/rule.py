@@ -68,8 +68,8 @@ class Summary:
 
         Gains and losses of different positions do not cancel, nor do those of clicks and amounts.
         """
-        whole = self.at[:, 1] - self.at[:, 0]
-        return float(np.abs(self.alpha) @ (np.abs(self.volume) + np.abs(whole - self.volume)))
+        expected = self.at[:, 1] - self.at[:, 0]
+        return float(np.abs(self.alpha) @ (np.abs(self.volume) + np.abs(expected - self.volume)))
 
 
 def expected_squares(members: tuple[str, ...], excess: Floats, shown: Bools) -> Floats:
@@ -81,14 +81,14 @@ def expected_squares(members: tuple[str, ...], excess: Floats, shown: Bools) -> 
     many ratios, but it does show those of single ratios.
     """
     v = np.where(shown, excess, 0.0)
-    one, two = of_others(v)
+    single, pairs = of_others(v)
     with np.errstate(over="ignore"):
-        known = {
-            "order-2": (1.0 + v) * (1.0 + one),
-            "order-3": (1.0 + v) * (1.0 + one + two),
+        squares = {
+            "order-2": (1.0 + v) * (1.0 + single),
+            "order-3": (1.0 + v) * (1.0 + single + pairs),
             "ips": (1.0 + v).prod(axis=1, keepdims=True),
         }
-        sums = {name: np.where(shown, each, 0.0).sum(axis=1) for name, each in known.items()}
+        sums = {name: np.where(shown, square, 0.0).sum(axis=1) for name, square in squares.items()}
     return np.array([sums.get(name, np.zeros(len(v))) for name in members])
 
 
@@ -125,8 +125,8 @@ class Decision:
         cls, summary: Summary, centre: Floats, parts: dict[str, float], unknown: float = 0.0
     ) -> "Decision":
         """Return the decision whose estimate is the centre; whole rankings know what lists do not."""
-        known = [exact(summary, name) for name in summary.members]
-        left = unknown * (1.0 - float(centre[known].sum())) ** 2
+        exact_members = [exact(summary, name) for name in summary.members]
+        left = unknown * (1.0 - float(centre[exact_members].sum())) ** 2
         return cls(centre, centre, {name: part for name, part in parts.items() if part > 0}, left)
 
     @property
@@ -170,19 +170,19 @@ def decide(
     if allowance is None and not modelled:
         # Without models nothing corrects a direction: the interval stays at the estimate.
         centre = weights
-        found = [Decision.at(summary, centre, left_open(summary, steps), unknown)]
+        candidates = [Decision.at(summary, centre, left_open(summary, steps), unknown)]
     elif allowance is None:
         models = summary.models if counted is None else summary.models[counted]
         bias = allowed(summary, first, models, doubted=doubted)
-        found = [Decision.at(summary, centre, bias, unknown)]
-        found += [
+        candidates = [Decision.at(summary, centre, bias, unknown)]
+        candidates += [
             Decision.at(summary, np.eye(J)[j], allowed(summary, j, models))
             for j in whole_rankings(summary)
         ]
     else:
-        found = [Decision.at(summary, centre, {"given": float(allowance)}, unknown)]
-    halves = [half_of_lift(summary, each) for each in found]
-    chosen = found[int(np.argmin(halves))]
+        candidates = [Decision.at(summary, centre, {"given": float(allowance)}, unknown)]
+    halves = [half_of_lift(summary, candidate) for candidate in candidates]
+    chosen = candidates[int(np.argmin(halves))]
     apart = abs(float((weights - chosen.centre) @ summary.value[1 : 1 + J]))
     parts = chosen.parts
     # Less is rounding: the estimate is the centre.
@@ -218,8 +218,8 @@ def left_open(summary: Summary, steps: Sequence[MemberStep]) -> dict[str, float]
         left = (1 - step.share) * max(abs(step.difference), step.difference_stderr)
         bounds[step.towards] = left + unseen * summary.change
     first = next(iter(bounds.values()), summary.change)
-    whole = [bound for member, bound in bounds.items() if exact(summary, member)]
-    return {"what the log leaves open": min([first, *whole])}
+    without_assumption = [bound for member, bound in bounds.items() if exact(summary, member)]
+    return {"what the log leaves open": min([first, *without_assumption])}
 
 
 def whole_rankings(summary: Summary) -> list[int]:
@@ -245,8 +245,8 @@ def moved(
         if summary.seen[j] and j != own_position(summary):
             step, move = step_to(summary, weights, j)
             if exact(summary, step.towards):
-                known = shrinkage(unknown, step.difference_stderr)
-                step = replace(step, share=max(step.share, known))
+                share_known = shrinkage(unknown, step.difference_stderr)
+                step = replace(step, share=max(step.share, share_known))
             steps.append(step)
             weights = weights + step.share * move
     return weights, steps
@@ -259,9 +259,9 @@ def estimated(summary: Summary, unknown: float) -> tuple[Floats, list[MemberStep
     well, and move the estimate by the share with the least regret (`adaptive`). The others have an
     assumption of their own or more noise, and move it only where the log contradicts it (`moved`).
     """
-    weights, steps, own = np.eye(len(summary.members))[0], [], own_position(summary)
-    if own is not None and summary.seen[own]:
-        step, move = step_to(summary, weights, own)
+    weights, steps, own_weights = np.eye(len(summary.members))[0], [], own_position(summary)
+    if own_weights is not None and summary.seen[own_weights]:
+        step, move = step_to(summary, weights, own_weights)
         steps.append(replace(step, share=adaptive(summary, weights, move)))
         weights = weights + steps[-1].share * move
     weights, further = moved(summary, weights, 1, unknown)
@@ -404,10 +404,10 @@ def without_evidence(summary: Summary) -> str:
 
 def flags_of(summary: Summary, decision: Decision) -> tuple[str, ...]:
     """Return warnings about what the log does not show, and what the interval allows for."""
-    found = []
+    flags = []
     missing = float(summary.unsupported.max(initial=0.0))
     if missing > 0:
-        found.append(
+        flags.append(
             Message(
                 "no-support",
                 f"{in_percent(missing)} of the target's rankings hold what the logger never shows "
@@ -415,7 +415,7 @@ def flags_of(summary: Summary, decision: Decision) -> tuple[str, ...]:
             )
         )
     if summary.alone > DEFAULTS.flag_model_share:
-        found.append(
+        flags.append(
             Message(
                 "model-alone",
                 f"{in_percent(summary.alone, 0)} of what the target shows has too little weight in "
@@ -425,8 +425,8 @@ def flags_of(summary: Summary, decision: Decision) -> tuple[str, ...]:
     if any(part > 0 for name, part in decision.parts.items() if name != DIFFER):
         parts = ", ".join(f"{name} {part:.2g}" for name, part in decision.parts.items() if part > 0)
         text = f"the interval allows for a bias of {decision.allowance:.3g} ({parts}; docs/explanation/auto.md)"
-        found.append(Message("bias-allowance", text))
-    return tuple(found)
+        flags.append(Message("bias-allowance", text))
+    return tuple(flags)
 
 
 def details_of(summary: Summary, decision: Decision) -> Json:

@@ -69,12 +69,12 @@ class AutoSums(Summed):
 
     def expected(self, members: tuple[str, ...], n: int) -> tuple[Floats, Floats]:
         """Return E_0[w^2] of each member (J,) as it follows from the policies, and the mass out of its reach."""
-        known, unsupported = self.tails / max(self.tail_rows, 1)
+        squares, unsupported = self.tails / max(self.tail_rows, 1)
         if not self.tail_rows:
             excess = np.maximum(self.ratio / n - 1.0, 0.0)[None]
-            known = expected_squares(members, excess, np.ones(excess.shape, dtype=bool))[:, 0]
+            squares = expected_squares(members, excess, np.ones(excess.shape, dtype=bool))[:, 0]
         # The factor on a variance is cut at 1e100, so that products stay finite.
-        return np.minimum(known, 1e300), unsupported
+        return np.minimum(squares, 1e300), unsupported
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,10 +102,10 @@ class Members:
     def with_aim(self, coefficients: Floats) -> Members:
         """Return the same with the aimed member after the models, made of the terms of the step, which go."""
         T, J = len(self.value), len(self.names)
-        kept = T - len(coefficients)
+        totals = T - len(coefficients)
         # Totals: logged reward, models, aimed = models + correction, the other members, each model.
-        aimed = np.concatenate([np.eye(kept)[1], coefficients])
-        through = np.insert(np.eye(kept, T), 2, aimed, axis=0)
+        aimed = np.concatenate([np.eye(totals)[1], coefficients])
+        through = np.insert(np.eye(totals, T), 2, aimed, axis=0)
         # At each position the aimed member equals that of the models: its correction is of the page.
         places, members = np.insert(np.arange(1 + J), 2, 1), np.insert(np.arange(J), 1, 0)
         return replace(
@@ -246,22 +246,22 @@ def _members(
     inverse = np.linalg.pinv(by_row[T:, T:], rcond=_COLLINEAR, hermitian=True)
     gradients = np.eye(T, T + H)
     gradients[1:, T:] = -by_row[1:T, T:] @ inverse
-    known, unsupported = more.expected(fit.members, n)
-    seen = more.square > 0
+    squares, unsupported = more.expected(fit.members, n)
+    occurred = more.square > 0
     # E_0[w^2] follows from the policies. Where the mean square in the log is smaller, the rankings that
     # dominate the variance have not occurred. The covariance of two members has the geometric mean of
     # their factors, which keeps it positive: it is the covariance of gradients times the roots.
-    shown = np.where(seen, np.maximum(more.square / n, 1e-100 * known), np.inf)
-    inflation = np.maximum(1.0, known / shown)
+    shown = np.where(occurred, np.maximum(more.square / n, 1e-100 * squares), np.inf)
+    inflation = np.maximum(1.0, squares / shown)
     root = np.sqrt(np.concatenate([[1.0], inflation, np.ones(T - 1 - J)]))
     refits = np.zeros((T, len(more.folds)))
     if more.fold_rows and len(more.folds) > 1:
         refits[1 : 1 + J] = fold_deviations(more.folds / more.fold_rows).T
     scale = root[: 1 + J] * _design_effects(gradients, columns, by_row, rows.units, n)[: 1 + J]
-    at, maps = _places(fit, block, controls, mean[T:], inverse / max(n - 1, 1), n)
+    means, maps = _places(fit, block, controls, mean[T:], inverse / max(n - 1, 1), n)
     return Members(
-        fit.members, gradients @ mean, gradients * root[:, None], refits, at, maps * scale[:, None],
-        inflation, seen, unsupported,
+        fit.members, gradients @ mean, gradients * root[:, None], refits, means, maps * scale[:, None],
+        inflation, occurred, unsupported,
     ), columns  # fmt: skip
 
 
@@ -271,7 +271,10 @@ def _design_effects(
     """Return the roots of the design effects (T,) of totals, which errors at positions take, summed by row."""
     if units == n:
         return np.ones(len(gradients))
-    variances = (np.einsum("tc,cd,td->t", gradients, each, gradients) for each in (columns, by_row))
+    variances = (
+        np.einsum("tc,cd,td->t", gradients, covariance, gradients)
+        for covariance in (columns, by_row)
+    )
     clustered, independent = (np.maximum(variance, 0.0) for variance in variances)
     # A design effect is at most n; a larger one is a rounding error of a variance of zero.
     ratio = clustered / np.maximum(independent, 1e-300)
@@ -283,17 +286,17 @@ def _places(
 ) -> tuple[Floats, Floats]:  # fmt: skip
     """Return means (K, 1 + J) at each position, controls regressed out, and their maps (K, 1 + J, p + h)."""
     places = [block.keys.index(key) for key in (logged(fit.workspace.metric), *fit.places)]
-    at = block.total[:, places] / n
-    maps = np.zeros((*at.shape, len(block.keys) + len(block.beside)))
+    means = block.total[:, places] / n
+    maps = np.zeros((*means.shape, len(block.keys) + len(block.beside)))
     maps[:, np.arange(len(places)), places] = 1.0
     if controls and block.cross is not None:
         numbers = [block.beside.index(key) for key in controls]
-        mixed = block.cross[:, places][:, :, numbers] / n - at[:, :, None] * centre
+        mixed = block.cross[:, places][:, :, numbers] / n - means[:, :, None] * centre
         beta = mixed @ inverse
         beta[:, 0] = 0.0
-        at = at - beta @ centre
+        means = means - beta @ centre
         maps[:, :, len(block.keys) + np.array(numbers)] = -beta
-    return at, maps
+    return means, maps
 
 
 def _summary(
