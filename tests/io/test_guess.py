@@ -217,3 +217,11 @@ def test_a_column_named_unit_is_a_unit():
     names = ["unit" if name == "user_id" else name for name in table.column_names]
     found = guess_job(table.rename_columns(names))
     assert "unit" not in found.columns and found.unit == "unit"
+
+
+def test_pages_without_other_candidates_are_told_what_that_does_to_the_temperature():
+    table = impressions()
+    told = [note for note in guess_job(table).notes if "temperature is too high" in note]
+    assert not told
+    shown = table.filter(pa.array([place is not None for place in table["rank"].to_pylist()]))
+    assert any("temperature is too high" in note for note in guess_job(shown).notes)

@@ -35,6 +35,8 @@ MOST_LEVELS = 20
 TELLING = 10.0
 #: Share of the keys of another table that are found, from which on columns may be the same key.
 SHARED = 0.2
+#: Share of the pairs of a table of scores that the log has, below which the table lists further candidates.
+ALL_LISTED = 0.98
 
 
 @dataclass(frozen=True, slots=True)
@@ -547,7 +549,7 @@ class LogLook:
             guess.notes.append(
                 f"{title} joins by {', '.join(keys.join)}; scores: {', '.join(numbers) or 'none'}"
             )
-            if keys.shared < 0.98 and not self.unshown:
+            if keys.shared < ALL_LISTED and not self.unshown:
                 guess.notes.append(
                     f"{title} scores candidates that the log does not list: they join the log"
                 )
@@ -696,6 +698,12 @@ class LogLook:
         guess.temperature = None if fit.is_sorted else fit.temperature
         how = "rankings follow its scores" if fit.is_sorted else "rankings vary around its scores"
         guess.notes.append(f"today's policy: {guess.logger}, because {how}")
+        further = any(keys and keys.shared < ALL_LISTED for keys in self.keys)
+        if guess.temperature and not (self.unshown or further):
+            guess.notes.append(
+                "every candidate was shown: if others could have been, add them (rows without a position, or a "
+                "table of scores with --scores), or else the temperature is too high"
+            )
 
     def _set_targets(self, chosen: str) -> None:
         """Name the targets; numbers of the log that nothing calls a score may be features, so that is asked."""
@@ -741,7 +749,7 @@ class LogLook:
     def describe_requests(self) -> None:
         """Find what describes the request, and what describes an item."""
         guess, features = self.guess, []
-        further = any(keys and keys.shared < 0.98 for keys in self.keys)
+        further = any(keys and keys.shared < ALL_LISTED for keys in self.keys)
         for column in self.free() if self.item else []:
             if column.form not in ("text", "whole", "number", "truth") or words(column.name)[
                 -1:
