@@ -181,6 +181,12 @@ def test_a_policy_learned_from_these_rows_is_known_by_its_fingerprint(gentle):
     assert {row["check"]: row["status"] for row in other.verdict["reasons"]}[
         "fresh-target"
     ] == "pass"
+    # Without a declaration it is said what the file says, and no more.
+    later = cr.evaluate(
+        log.where(np.arange(log.n) < 3000), ["mine"], **{**options, "target_is_fresh": False}
+    )
+    (told,) = (row for row in later.verdict.reasons if row.code == "fresh-target")
+    assert told.status == "warned" and "was learned from other rows than these" in told.text
 
 
 def test_memory_keeps_its_threads(gentle):

@@ -280,6 +280,10 @@ def test_saved_and_loaded_policies_agree_everywhere(learned, log, tmp_path):
     values = np.stack([loaded.list_value(x, draws[:, j]) for j in range(loaded.m)], axis=1)
     best = np.take_along_axis(draws, values.argmax(axis=1)[:, None, None], axis=1)[:, 0]
     np.testing.assert_array_equal(loaded.serve(x, draws), best)
+    with pytest.raises(PolicyError, match=f"the best of {learned.policy.m} rankings"):
+        loaded.serve(x, draws[:, :-1])
+    with pytest.raises(PolicyError, match="is nan in row 1, which is not a number"):
+        loaded.serve(np.where(np.arange(len(x))[:, None] == 1, np.nan, x), draws)
     bound = loaded.bind(log)
     assert (bound.joint_weight(log.action) <= loaded.m).all()
     again = cr.evaluate(

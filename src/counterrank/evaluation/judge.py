@@ -97,7 +97,8 @@ def judge(
         evidence = replace(
             evidence,
             sign_changes_at=ranges[target].sign_changes_at if target in ranges else None,
-            learned_here=_learned_here(fits, target, fingerprint),
+            learned_here=learned_from(fits, target) == fingerprint.of_rows,
+            learned_elsewhere=bool(learned_from(fits, target)),
         )
         findings_of[target] = [*of_audit(findings, target), *reasons(evidence)]
     groups = {
@@ -116,11 +117,10 @@ def judge(
     )
 
 
-def _learned_here(fits: MetricFits, target: str, fingerprint: Fingerprint) -> bool:
-    """Return whether a policy says that it was learned from these rows."""
+def learned_from(fits: MetricFits, target: str) -> str:
+    """Return the fingerprint of the rows that a policy was learned from, if its file holds it."""
     rule = getattr(fits.first.targets.get(target), "rule", None)
-    learned = getattr(rule, "learned_from", None)
-    return learned is not None and learned == fingerprint.of_rows
+    return str(getattr(rule, "learned_from", ""))
 
 
 def _sensitivity(

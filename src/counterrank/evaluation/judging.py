@@ -73,6 +73,8 @@ class TargetEvidence:
     trained_until: str | None = None
     #: The target was learned from these very rows: its file says so.
     learned_here: bool = False
+    #: The target was learned from other rows, of which some may be among these: its file says so.
+    learned_elsewhere: bool = False
 
 
 #: A difference to an estimate that assumes less with this p-value is a doubt. One in ten right estimates
@@ -403,6 +405,12 @@ def fresh_target(e: TargetEvidence) -> Found:
     if e.fresh:
         return _found(PASSED, f"'{name}' was not trained on this log, as declared")
     declared = say("--target-is-fresh", python="target_is_fresh=True")
+    if e.learned_elsewhere:
+        return _found(
+            WARNED,
+            f"'{name}' was learned from other rows than these: its file says so, and not whether some are in both",
+            f"if none are: {declared}. If some are, {split}",
+        )
     return _found(
         WARNED,
         f"'{name}' may have been trained on this log; its noise would then look like a lift",

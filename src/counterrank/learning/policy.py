@@ -146,6 +146,11 @@ class LearnedPolicy:
         rankings = np.asarray(draws)
         if rankings.ndim != 3:
             raise PolicyError(f"draws are rankings (n, m, K); got shape {rankings.shape}")
+        if self.kind == "best-of" and rankings.shape[1] != self.m:
+            raise PolicyError(
+                f"the policy is the best of {self.m} rankings, and so is its certificate; got "
+                f"{rankings.shape[1]} for each row: draw {self.m}"
+            )
         best = np.argmax(self._values(context, rankings, item_features), axis=1)
         chosen: NDArray[Any] = rankings[np.arange(len(rankings)), best]
         return chosen
@@ -247,7 +252,14 @@ class LearnedPolicy:
                 f"the context has shape {table.shape}; expected {len(self.context_names)} columns: "
                 f"{', '.join(self.context_names) or 'none'}"
             )
-        return encode_labels(table, self.context_names, self.context_categories)
+        numbers = encode_labels(table, self.context_names, self.context_categories)
+        for j, name in enumerate(self.context_names):
+            wrong = np.flatnonzero(~np.isfinite(numbers[:, j]))
+            # A label that is not known is like none that was learned from; a number has to be one.
+            if len(wrong) and name not in self.context_categories:
+                value = table[wrong[0], j]
+                raise PolicyError(f"'{name}' is {value} in row {wrong[0]}, which is not a number")
+        return numbers
 
     def _numbers(self, items: Any) -> Ints:
         array = np.asarray(items)
