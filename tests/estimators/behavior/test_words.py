@@ -123,6 +123,19 @@ def test_people_are_the_sides_of_the_split_that_matters_most(make_log):
     assert alone[off].mean() < 0.2 and together[off].mean() > 0.8
 
 
+def test_shares_of_people_add_up_where_a_leaf_is_on_neither_side():
+    tree = BehaviorTree(forest=chain(("x_0", "x_1"), [(1, 2.0, ()), (0, 0.4, ())]))
+    nodes = tree.forest.nodes
+    shares = {1: 0.4, 3: 0.2, 4: 0.4}
+    nodes = tuple(
+        replace(node, share=shares.get(at, 1.0), gain=float(at), objective=1.0)
+        for at, node in enumerate(nodes)
+    )
+    low, high = BehaviorTree(forest=replace(tree.forest, nodes=nodes)).describe().people
+    assert (low.rule, high.rule) == ("x_0 <= 0.4", "x_0 > 0.4")
+    assert low.share == pytest.approx(1 / 3) and high.share == pytest.approx(2 / 3)
+
+
 def test_without_a_split_people_are_all_rankings(make_log):
     tree = BehaviorTree(candidates=["S"]).fit(make_log(500, 2), "new")
     assert tree.describe().people == (People("all rankings", share=1.0, sees=((1.0,) * 3,) * 3),)

@@ -240,7 +240,8 @@ def people(forest: Forest) -> list[People]:
     """Return two kinds of rankings, told apart by the feature that brings most; or all as one.
 
     Trees of several positions split at slightly different values: a leaf belongs to the side that
-    its first split on that feature sends it to, one that was not split on it to both.
+    its first split on that feature sends it to, one that was not split on it to both. How many rankings
+    a side has follows from the leaves that are on one: the shares of both sides add up to 1.
     """
     gains = importance(forest)
     best = max(gains, key=lambda name: gains[name], default="")
@@ -255,16 +256,16 @@ def _kind_of(forest: Forest, main: Node | None, left: bool) -> People:
     """Return the rankings on one side of the main split; all of them where there is none."""
     sees, shares = np.zeros((forest.K, forest.K)), []
     for k in range(forest.K):
-        whole = 0.0
+        by_side = {True: 0.0, False: 0.0, None: 0.0}
         for leaf, path in leaves(forest, k):
-            if main is not None and _side(forest, path, main) not in (None, left):
-                continue
+            side = None if main is None else _side(forest, path, main)
             share = float(np.nan_to_num(leaf.share))
-            whole += share
-            sees[k] += share * forest.masks[leaf.model, k]
-        sees[k] /= whole or 1.0
-        if whole < 1.0:
-            shares.append(whole)
+            by_side[side] += share
+            if side in (None, left):
+                sees[k] += share * forest.masks[leaf.model, k]
+        sees[k] /= (by_side[None] + by_side[left]) or 1.0
+        if divided := by_side[True] + by_side[False]:
+            shares.append(by_side[left] / divided)
     conditions = () if main is None else rules_of(forest, ((main, left),))
     rule = " and ".join(map(str, conditions)) or "all rankings"
     if conditions and conditions[0].or_missing and conditions[0].kind != "known":
