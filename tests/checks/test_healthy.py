@@ -26,6 +26,7 @@ def test_a_first_screen_is_a_question_that_can_be_answered():
     world = healthy_world("first screen", 1, 4000)
     (asked,) = stands(world)
     assert (asked.kind, asked.status, asked.about) == ("question", "warned", "rewards")
+    assert asked.text.endswith("?") and not asked.where and "leave" not in asked.help
     assert asked.answer == "rewards-by-position where x_device = 'mobile' and position >= 5"
     for answer in (asked.answer, "rewards-by-position where device = 'mobile'"):
         assert stands(world, accept=answer) == []

@@ -236,7 +236,8 @@ def _fewer(
             STRETCH if column == BLOCK else LEVEL,
             f"{where}, pages have {_times(ratio)} the rewards of others at the same positions",
             condition("rows" if column == BLOCK else column, names, ratio),
-            without(column, names, subject),
+            # People who only act otherwise are not to be left out.
+            without(column, names, subject) if ratio < HARDLY_ANY else "",
             # A level that lost its rewards on some days has fewer on the whole.
             explains=LOST_ELSEWHERE if ratio < HARDLY_ANY else LOST_ELSEWHERE[1:],
         )
@@ -260,7 +261,8 @@ def _at_positions(
                 POSITION,
                 f"position {listed(positions)} has hardly {what} where {column} is {labels[at]}, and many elsewhere",
                 f"{condition(column, [labels[at]])} and {_placed(positions, len(bad[at]))}",
-                without(column, [labels[at]], subject),
+                # Every row of the level would go with the few places that nobody saw.
+                "",
             )
 
 
@@ -502,9 +504,10 @@ def _lost(code: str, text: str, pattern: str, where: str, **more: Any) -> Findin
     return finding(
         code,
         WARNED,
-        text,
-        "people there act so; or rewards of these rows were not tracked or not joined, or are counted otherwise",
-        f"check the join and the tracking of rewards there, or leave these rows out{option(where)}",
+        f"{text}; do people act so there?",
+        "if they do not, rewards of these rows were not tracked or not joined, or are counted otherwise",
+        "check the join and the tracking of rewards there"
+        + (f", or leave these rows out{option(where)}" if where else ""),
         where=where,
         pattern=pattern,
         **more,
