@@ -78,13 +78,15 @@ class Answer(Record):
         """Return whether a finding asks what is answered here."""
         if finding.code != self.code:
             return False
-        given, seen = clauses(self.where), clauses(finding.pattern)
-        declared, size = (_number(part.pop((SIZE, "="), None)) for part in (given, seen))
+        accepted, pattern = clauses(self.where), clauses(finding.pattern)
+        declared, size = (
+            _number(clauses_of.pop((SIZE, "="), None)) for clauses_of in (accepted, pattern)
+        )
         if size is not None:
             factor = SAME_SIZE if declared is not None else ANY_SIZE
             if size <= 0 or abs(math.log(size / (declared or 1.0))) > math.log(factor):
                 return False
-        return given.items() <= seen.items()
+        return accepted.items() <= pattern.items()
 
 
 #: What `accept` may be: texts 'CODE where CONDITION', or mappings with `code`, `where` and `reason`.
@@ -93,8 +95,8 @@ Accept = Iterable[str | Mapping[str, str] | Answer] | str | Mapping[str, str]
 
 def answers_of(accept: Accept | None) -> tuple[Answer, ...]:
     """Return the answers that `accept` gives: one or several."""
-    given = [accept] if isinstance(accept, (str, Mapping, Answer)) else accept
-    return tuple(Answer.of(one) for one in given or ())
+    answers = [accept] if isinstance(accept, (str, Mapping, Answer)) else accept
+    return tuple(Answer.of(answer) for answer in answers or ())
 
 
 def _of_column(known: str, code: str) -> bool:
@@ -164,31 +166,31 @@ def concluded(findings: Iterable[Finding], accept: Iterable[Answer] = ()) -> lis
     accept = tuple(accept)
     told = [_answered(finding, accept) for finding in findings]
     causes: dict[int, int] = {}
-    places = [at for at, finding in enumerate(told) if finding.blamed and finding.explains]
+    places = [place for place, finding in enumerate(told) if finding.blamed and finding.explains]
     # What nothing explains is a cause; of those that explain each other, the first one.
     covered = {
-        at
-        for at in places
-        if any(_explains(told[other], told[at]) for other in places if other != at)
+        place
+        for place in places
+        if any(_explains(told[rival], told[place]) for rival in places if rival != place)
     }
-    for root in sorted(places, key=lambda at: (at in covered, *_first(told[at]))):
+    for root in sorted(places, key=lambda place: (place in covered, *_first(told[place]))):
         waiting = [] if root in causes else [root]
         while waiting:
             cause = told[waiting.pop()]
-            for at, finding in enumerate(told):
-                if at != root and at not in causes and _explains(cause, finding):
-                    causes[at] = root
-                    waiting.append(at)
+            for place, finding in enumerate(told):
+                if place != root and place not in causes and _explains(cause, finding):
+                    causes[place] = root
+                    waiting.append(place)
     explained: dict[int, list[str]] = {}
-    for at, root in causes.items():
-        explained.setdefault(root, []).append(told[at].code)
+    for place, root in causes.items():
+        explained.setdefault(root, []).append(told[place].code)
     return [
         replace(
             finding,
-            explains=tuple(dict.fromkeys(explained.get(at, ()))),
-            explained_by=told[causes[at]].code if at in causes else "",
+            explains=tuple(dict.fromkeys(explained.get(place, ()))),
+            explained_by=told[causes[place]].code if place in causes else "",
         )
-        for at, finding in enumerate(told)
+        for place, finding in enumerate(told)
     ]
 
 
@@ -201,20 +203,20 @@ def _first(finding: Finding) -> tuple[int, bool, bool]:
     )
 
 
-def _explains(cause: Finding, other: Finding) -> bool:
-    graver = SEVERITY.index(other.status) > SEVERITY.index(cause.status)
-    if not other.blamed or graver or (other.where and not cause.where):
+def _explains(cause: Finding, explained: Finding) -> bool:
+    graver = SEVERITY.index(explained.status) > SEVERITY.index(cause.status)
+    if not explained.blamed or graver or (explained.where and not cause.where):
         return False
-    if cause.target is not None and other.target not in (None, cause.target):
+    if cause.target is not None and explained.target not in (None, cause.target):
         return False
-    return any(fnmatchcase(other.code, pattern) for pattern in cause.explains)
+    return any(fnmatchcase(explained.code, pattern) for pattern in cause.explains)
 
 
 def _answered(finding: Finding, accept: Sequence[Answer]) -> Finding:
     """Return a question that was answered as passed, with the reason; all else as it is."""
     if finding.kind != "question" or not finding.blamed:
         return finding
-    fitting = next((one for one in accept if one.fits(finding)), None)
+    fitting = next((answer for answer in accept if answer.fits(finding)), None)
     if fitting is None:
         return finding
     return replace(finding, status=PASSED, accepted={"reason": fitting.reason})

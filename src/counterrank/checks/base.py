@@ -131,17 +131,17 @@ class Subject:
         """The log's propensities were estimated from it."""
         return has(self.first.notes, ESTIMATED)
 
-    def looked_at(self, rows: int, most: int) -> int:
+    def looked_at(self, rows: int, max_rows: int) -> int:
         """Return how many rows of a batch are seen by a check that looks at no more than `most` rows of the log.
 
         >>> log = RankingLog(action=[[0]], reward=[[1]], propensity=[[1.0]])
         >>> [Subject(log, n=n).looked_at(8000, 500_000) for n in (10_000, 5_000_000, None)]
         [8000, 800, 1000]
         """
-        return min(rows, -int(-rows * min(1.0, self._share(most)) // 1))
+        return min(rows, -int(-rows * min(1.0, self._share(max_rows)) // 1))
 
-    def _share(self, most: int) -> float:
-        return UNKNOWN_SHARE if self.n is None else most / max(self.n, 1)
+    def _share(self, max_rows: int) -> float:
+        return UNKNOWN_SHARE if self.n is None else max_rows / max(self.n, 1)
 
     def stretch(self, batch: RankingLog, most: int | None) -> RankingLog | None:
         """Return the rows of a batch, in stretches, that a check sees which looks at about `most` rows of the log.
@@ -232,8 +232,13 @@ def families(parts: Mapping[GroupKey, Floats]) -> dict[GroupKey, tuple[list[str]
     rows: dict[GroupKey, dict[str, Floats]] = {}
     for (*key, label), sums in parts.items():
         rows.setdefault(tuple(key), {})[label] = sums
-    tables = {key: (list(one), np.stack(list(one.values()))) for key, one in rows.items()}
-    return {key: stretch_names(*one) if key[-1] == BLOCK else one for key, one in tables.items()}
+    tables = {
+        key: (list(labelled), np.stack(list(labelled.values()))) for key, labelled in rows.items()
+    }
+    return {
+        key: stretch_names(*labelled) if key[-1] == BLOCK else labelled
+        for key, labelled in tables.items()
+    }
 
 
 def stretch_names(numbers: Sequence[str], table: Floats) -> tuple[list[str], Floats]:
@@ -242,7 +247,7 @@ def stretch_names(numbers: Sequence[str], table: Floats) -> tuple[list[str], Flo
     parts = np.array_split(order, min(BLOCKS, len(order)))
     ends = np.cumsum([0, *map(len, parts)]) * (100 / len(order))
     names = [f"{a:.0f}-{b:.0f} % of the rows" for a, b in itertools.pairwise(ends)]
-    return names, np.stack([table[part].sum(axis=0) for part in parts])
+    return names, np.stack([table[stretch_rows].sum(axis=0) for stretch_rows in parts])
 
 
 def group_sums(codes: Ints, size: int, values: Floats) -> Floats:
@@ -282,8 +287,8 @@ def count_pages(
 def neighbours(codes: Ints) -> tuple[Ints, Ints]:
     """Return pairs of rows that follow each other among those of one code (n,): the earlier and the later ones."""
     order = np.argsort(codes, kind="stable")
-    same = codes[order[1:]] == codes[order[:-1]]
-    return order[:-1][same], order[1:][same]
+    adjacent = codes[order[1:]] == codes[order[:-1]]
+    return order[:-1][adjacent], order[1:][adjacent]
 
 
 def sums_by(codes: Ints, size: int, rows: Iterable[Floats]) -> Floats:
@@ -309,8 +314,8 @@ def complete(batch: RankingLog) -> bool:
 
 def whole(values: Floats) -> Bools:
     """Return which values are whole numbers; a remainder takes NumPy ten times as long."""
-    found: Bools = np.floor(values) == values
-    return found
+    integers: Bools = np.floor(values) == values
+    return integers
 
 
 def kind_of(status: Outcome, kind: Kind = "refuted") -> Kind:
@@ -355,8 +360,8 @@ class Tally:
 
     def count(self, name: str) -> int:
         """Return a count, 0 when nothing was counted."""
-        found = self.sums.get(name)
-        return 0 if found is None else int(np.sum(found))
+        counts = self.sums.get(name)
+        return 0 if counts is None else int(np.sum(counts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -392,10 +397,10 @@ class Check:
     def findings(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Return what the counts mean, each finding with its kind and what it is about."""
         if self.needs in subject.has:
-            found = self.judge(tally, subject)
+            made = self.judge(tally, subject)
         else:
-            found = self.skipped(self.skip_reason) if self.skip_reason else []
-        return [self.classified(finding) for finding in found]
+            made = self.skipped(self.skip_reason) if self.skip_reason else []
+        return [self.classified(finding) for finding in made]
 
     def classified(self, finding: Finding) -> Finding:
         """Return a finding with its kind and what it is about."""
@@ -430,22 +435,22 @@ def padded_sum(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
         return total
     shape = tuple(max(x, y) for x, y in zip(a.shape, b.shape, strict=True))
     total = np.zeros(shape, dtype=np.result_type(a, b))
-    for part in (a, b):
-        total[tuple(slice(0, size) for size in part.shape)] += part
+    for term in (a, b):
+        total[tuple(slice(0, size) for size in term.shape)] += term
     return total
 
 
 def examples_at(bad: Bools, values: NDArray[Any], start: int) -> tuple[Example, ...]:
     """Return the first few places where `bad` (n,) or (n, K) is true, counted from row `start`."""
-    found = []
+    examples = []
     for flat in np.flatnonzero(bad)[:KEPT]:
         place = np.unravel_index(flat, bad.shape)
         example: Example = {"row": int(place[0]) + start}
         if len(place) > 1:
             example["position"] = int(place[1]) + 1
         example["value"] = values[tuple(place)].tolist()
-        found.append(example)
-    return tuple(found)
+        examples.append(example)
+    return tuple(examples)
 
 
 def _joined(
@@ -513,10 +518,10 @@ class Audit(tuple[Finding, ...], Result):
         return {"schema": self.SCHEMA, "audit": [one.to_dict() for one in self]}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Return the audit that `to_dict` wrote."""
-        cls.check_schema(found)
-        return cls(value_of(tuple[Finding, ...], found.get("audit"), "audit"))
+        cls.check_schema(content)
+        return cls(value_of(tuple[Finding, ...], content.get("audit"), "audit"))
 
     def __repr__(self) -> str:
         """Return the names of what failed and warned, and how many passed."""

@@ -59,9 +59,9 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
     item_sums(at, score, reward, rates, sums["items"])
     if "features" in subject.has:
         features, names = batch.features_of(batch.action), batch.item_feature_names
-        for name, known in batch.categories_of_items.items():
+        for name, labels in batch.categories_of_items.items():
             codes = np.where(batch.action < 0, np.nan, features[:, :, names.index(name)])
-            sums[f"kind {name}"] = np.zeros((2, len(known), DECILES))
+            sums[f"kind {name}"] = np.zeros((2, len(labels), DECILES))
             code = np.nan_to_num(codes, nan=-1.0).astype(np.int64)
             item_sums(code, score, reward, rates, sums[f"kind {name}"])
     paid = reward > 0
@@ -78,16 +78,16 @@ def _judge_item_rates(tally: Tally, subject: Subject) -> list[Finding]:
     if one_per_page(tally, subject):
         return ITEM_RATES.skipped("there is one reward per page")
     factor = _by_score(tally.sums["items"])
-    found = [*_counted_twice(tally), *_without_any(*tally.sums["items"].sum(axis=2))]
+    findings = [*_counted_twice(tally), *_without_any(*tally.sums["items"].sum(axis=2))]
     # Without scores nobody knows what should be liked: in search, all results of a query that
     # everyone asks are shown often, and one is wanted.
     if subject.ranking:
-        found += _popular(tally.sums["items"], factor)
+        findings += _popular(tally.sums["items"], factor)
     kinds = [name for name in tally.sums if name.startswith("kind ")]
     for name in kinds:
         labels = subject.first.categories_of_items[name.removeprefix("kind ")]
-        found += _categories(name, labels, tally.sums[name], factor, len(kinds))
-    return found or ITEM_RATES.passed("no kind of items lost its rewards")
+        findings += _categories(name, labels, tally.sums[name], factor, len(kinds))
+    return findings or ITEM_RATES.passed("no kind of items lost its rewards")
 
 
 #: No kind of items lost a part of its rewards, or has them counted twice.
@@ -148,21 +148,21 @@ def _categories(
 ) -> Iterator[Finding]:
     """Yield the category that stands apart from others that are alike."""
     expected, observed = table[0] @ factor, table[1].sum(axis=1)
-    known = np.flatnonzero(expected >= 50)
-    if len(known) < 3:
+    frequent = np.flatnonzero(expected >= 50)
+    if len(frequent) < 3:
         return
-    logs = np.log((observed[known] + 0.5) / expected[known])
-    chance = CHANCE / (len(known) * kinds)
-    for place in outlier(logs, 2.25 / expected[known], APART, ALIKE, chance):
+    logs = np.log((observed[frequent] + 0.5) / expected[frequent])
+    chance = CHANCE / (len(frequent) * kinds)
+    for place in outlier(logs, 2.25 / expected[frequent], APART, ALIKE, chance):
         off = float(logs[place] - np.median(np.delete(logs, place)))
         yield finding(
             KIND,
             WARNED,
-            f"items of {name.removeprefix('kind ')} {labels[known[place]]} have {in_percent(math.exp(off), 0)} of the "
-            "rewards of others at their positions and scores",
+            f"items of {name.removeprefix('kind ')} {labels[frequent[place]]} have {in_percent(math.exp(off), 0)} "
+            "of the rewards of others at their positions and scores",
             "rewards of a part of the catalogue were not joined, or are counted otherwise",
             "check how rewards of these items are tracked",
-            pattern=condition(name.removeprefix("kind "), [labels[known[place]]], math.exp(off)),
+            pattern=condition(name.removeprefix("kind "), [labels[frequent[place]]], math.exp(off)),
         )
 
 
@@ -175,13 +175,13 @@ def outlier(logs: Floats, variance: Floats, apart: float, alike: float, chance: 
     order = np.argsort(logs)
     if len(order) < 2:
         return []
-    for at, others in ((order[0], order[1:]), (order[-1], order[:-1])):
-        off = float(logs[at] - np.median(logs[others]))
-        error = math.sqrt(variance[at] + 1 / (1 / variance[others]).sum())
-        gap = float(np.abs(logs[at] - logs[others]).min())
-        same = float(np.ptp(logs[others])) < math.log(alike)
-        if gap > math.log(apart) and same and two_sided(off, error) <= chance:
-            return [int(at)]
+    for end, remaining in ((order[0], order[1:]), (order[-1], order[:-1])):
+        off = float(logs[end] - np.median(logs[remaining]))
+        error = math.sqrt(variance[end] + 1 / (1 / variance[remaining]).sum())
+        gap = float(np.abs(logs[end] - logs[remaining]).min())
+        alike_remaining = float(np.ptp(logs[remaining])) < math.log(alike)
+        if gap > math.log(apart) and alike_remaining and two_sided(off, error) <= chance:
+            return [int(end)]
     return []
 
 
@@ -189,16 +189,16 @@ def _without_any(expected: Floats, rewarded: Floats) -> Iterator[Finding]:
     """Yield where many items that are shown often have no reward at all, and few have some."""
     expected = expected * rewarded.sum() / max(expected.sum(), 1e-300)
     tested = expected >= EXPECTED_OF_ITEM
-    none, few = tested & (rewarded == 0), tested & (rewarded > 0) & (rewarded <= 3)
+    none, rarely = tested & (rewarded == 0), tested & (rewarded > 0) & (rewarded <= 3)
     lost = float(expected[none].sum())
     material = lost >= max(EXPECTED_OF_ITEMS, 0.1 * expected[tested].sum())
     # Two items that nobody wants may be shown often.
-    if material and none.sum() > EXCESS * max(few.sum(), 0.5):
+    if material and none.sum() > EXCESS * max(rarely.sum(), 0.5):
         yield finding(
             ITEM,
             WARNED,
             f"{int(none.sum()):,} of {int(tested.sum()):,} items that are shown often have no reward at all, "
-            f"only {int(few.sum()):,} have one to three",
+            f"only {int(rarely.sum()):,} have one to three",
             "items are called differently where rewards come from, or part of the catalogue was not joined",
             "check the join of rewards with rankings; leave out what was not joined",
         )
@@ -212,11 +212,11 @@ def _popular(items: Floats, factor: Floats) -> Iterator[Finding]:
     sizes = [size for size in (8, 12, 20, 30, 50, 80) if size <= len(order) // 2]
     for size in sizes:
         rates = [
-            _ratio(expected[part], observed[part])
-            for part in (order[:size], order[size : 2 * size])
+            _ratio(expected[group], observed[group])
+            for group in (order[:size], order[size : 2 * size])
         ]
-        (top, error), (after, other) = rates
-        p = two_sided(top - after, math.hypot(error, other))
+        (top, error), (after, after_error) = rates
+        p = two_sided(top - after, math.hypot(error, after_error))
         if top - after < math.log(FEWER) and p * len(sizes) <= CHANCE * 10:
             yield finding(
                 POPULAR,
@@ -238,9 +238,9 @@ def _ratio(expected: Floats, observed: Floats) -> tuple[float, float]:
 
 def _counted_twice(tally: Tally) -> Iterator[Finding]:
     """Yield where rewards of some items are even numbers only, and those of others mostly one."""
-    whole, paid = tally.sums["whole"]
+    whole_amounts, paid = tally.sums["whole"]
     positive, ones, even = (tally.sums[name].astype(float) for name in ("positive", "ones", "even"))
-    if paid < 100 or whole < paid or ones.sum() < 0.3 * paid:
+    if paid < 100 or whole_amounts < paid or ones.sum() < 0.3 * paid:
         return
     suspects = (ones == 0) & (even == positive) & (positive > 0)
     share = ones.sum() / max(positive[~suspects].sum(), 1.0)
@@ -275,22 +275,22 @@ def _count_amounts(batch: RankingLog, subject: Subject) -> Tally:
     """Keep positive amounts with their items, and what features say of them."""
     paid = subject.used(batch) & (batch.reward > 0)
     # Of the whole batch, evenly.
-    few = slice(None, None, 1 + int(paid.sum()) // KEPT)
-    values = batch.reward[paid][few]
+    sampled = slice(None, None, 1 + int(paid.sum()) // KEPT)
+    values = batch.reward[paid][sampled]
     # Clicks and counts are no amounts.
     if not len(values) or bool((values == np.rint(values)).all() and values.max() <= 100):
         return Tally()
-    lists = {"amount": values, "item": batch.action[paid][few]}
+    lists = {"amount": values, "item": batch.action[paid][sampled]}
     if "features" in subject.has:
-        features = batch.features_of(batch.action)[paid][few].T
+        features = batch.features_of(batch.action)[paid][sampled].T
         named = zip(batch.item_feature_names, features, strict=True)
         kinds = batch.categories_of_items
         lists |= {f"feature {name}": values for name, values in named if name not in kinds}
-    at = np.nonzero(paid)[0][few]
+    paid_rows = np.nonzero(paid)[0][sampled]
     numbers = {cut.column for cut in subject.cuts if not cut.labels}
     for column, (labels, codes) in row_groups(batch, subject).items():
         if column not in (BLOCK, DAY) and column not in numbers and len(labels) > 1:
-            lists[f"group {column}"] = np.array(labels)[codes[at]]
+            lists[f"group {column}"] = np.array(labels)[codes[paid_rows]]
     return Tally(lists=lists)
 
 
@@ -305,14 +305,14 @@ def _judge_amounts(tally: Tally, subject: Subject) -> list[Finding]:
     lists = {name: values[order] for name, values in tally.lists.items()}
     amount, item = lists.pop("amount"), lists.pop("item")
     groups = {name: lists.pop(name) for name in [*lists] if name.startswith("group ")}
-    found = [
+    findings = [
         *_other_currency(amount, item, groups),
         *_capped(amount, item),
         *_two_units(amount, item),
         *_units_of_items(amount, item, lists),
         *_magnitude(amount, item),
     ]
-    return found or AMOUNTS.passed("amounts have no mass at the largest one")
+    return findings or AMOUNTS.passed("amounts have no mass at the largest one")
 
 
 #: Amounts have no mass at their maximum and come in one unit.
@@ -336,10 +336,10 @@ def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:
     values, back = np.unique(amount, return_inverse=True)
     pairs = np.unique(np.stack([back, item]), axis=1)[0]
     items_of = np.bincount(pairs, minlength=len(values))
-    others = int(items_of[:-1].max(initial=1))
+    most_shared = int(items_of[:-1].max(initial=1))
     times = np.bincount(back)
     # Prices that several items share come again below the largest one; a cap does not.
-    if items_of[-1] >= max(4, 3 * others) or (
+    if items_of[-1] >= max(4, 3 * most_shared) or (
         items_of[-1] >= 4 and times[-1] > 5 * times[:-1].max(initial=1)
     ):
         yield finding(
@@ -364,19 +364,22 @@ def _other_currency(
     for column, labels in groups.items():
         names, codes = np.unique(labels, return_inverse=True)
         best: tuple[float, int] = (0.0, 0)
-        for at in range(len(names)):
-            own = codes == at
-            if not FEWEST_AMOUNTS <= own.sum() <= len(own) / 2:
+        for places in range(len(names)):
+            of_level = codes == places
+            if not FEWEST_AMOUNTS <= of_level.sum() <= len(of_level) / 2:
                 continue
-            rest = count - np.bincount(place[own], minlength=len(count))
-            others = total - np.bincount(place[own], logs[own], len(count))
-            known = rest[place[own]] > 0
-            away = logs[own][known] - others[place[own]][known] / rest[place[own]][known]
-            if known.sum() < own.sum() / 2:
-                away = logs[own] - logs[~own].mean()
-            off, error = float(away.mean()), float(away.std()) / math.sqrt(len(away))
+            rest = count - np.bincount(place[of_level], minlength=len(count))
+            compared = total - np.bincount(place[of_level], logs[of_level], len(count))
+            usable = rest[place[of_level]] > 0
+            factor = (
+                logs[of_level][usable]
+                - compared[place[of_level]][usable] / rest[place[of_level]][usable]
+            )
+            if usable.sum() < of_level.sum() / 2:
+                factor = logs[of_level] - logs[~of_level].mean()
+            off, error = float(factor.mean()), float(factor.std()) / math.sqrt(len(factor))
             if abs(off) > max(math.log(CURRENCY), 6 * error, abs(best[0])):
-                best = off, at
+                best = off, places
         if best[0]:
             times, name = math.exp(best[0]), str(names[best[1]])
             column = column.removeprefix("group ")
@@ -400,40 +403,44 @@ def _two_units(amount: Floats, item: Ints) -> Iterator[Finding]:
     """
     starts = np.flatnonzero(np.append(True, np.diff(item) != 0))
     low, high = np.minimum.reduceat(amount, starts), np.maximum.reduceat(amount, starts)
-    each = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(item))))
-    times = np.bincount(each)
+    per_item = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(item))))
+    times = np.bincount(per_item)
     for factor in (10, 100, 1000):
-        both = np.isclose(high, factor * low, rtol=1e-6)
+        with_both = np.isclose(high, factor * low, rtol=1e-6)
         at_low, at_high = (
-            np.bincount(each, np.isclose(amount, ends[each], rtol=1e-6)) for ends in (low, high)
+            np.bincount(per_item, np.isclose(amount, ends[per_item], rtol=1e-6))
+            for ends in (low, high)
         )
         # Items of one price: all amounts, or all but a few, are one of two.
         simple = np.where(low == high, times, at_low + at_high) >= 0.9 * times
         often = times >= OFTEN
-        if both.sum() < WITH_BOTH or simple[often].sum() < ONE_PRICE * often.sum():
+        if with_both.sum() < WITH_BOTH or simple[often].sum() < ONE_PRICE * often.sum():
             continue
-        q = float(at_high[both].sum() / (at_high[both].sum() + at_low[both & simple].sum()))
-        share = _of_large(q, times, both & simple)
+        q = float(
+            at_high[with_both].sum() / (at_high[with_both].sum() + at_low[with_both & simple].sum())
+        )
+        share = _of_large(q, times, with_both & simple)
         expected = float((1 - share**times - (1 - share) ** times)[simple].sum())
-        if (both & simple).sum() >= max(WITH_BOTH, ALL_ITEMS * expected):
+        if (with_both & simple).sum() >= max(WITH_BOTH, ALL_ITEMS * expected):
             yield _other_units(
-                f"{int((both & simple).sum()):,} items are paid at two prices that are exactly {factor:,} times apart"
+                f"{int((with_both & simple).sum()):,} items are paid at two prices that are exactly {factor:,} "
+                "times apart"
             )
             return
 
 
-def _of_large(q: float, times: Ints, both: Bools) -> float:
+def _of_large(q: float, times: Ints, with_both: Bools) -> float:
     """Return the share of large amounts among all, from that among items which have both.
 
     Items with both have more of the rarer ones than others: the share that gives the observed one is found.
     """
-    n = times[both].astype(float)
+    n = times[with_both].astype(float)
     low, high = 0.0, max(q, 1e-6)
     for _ in range(40):
         share = (low + high) / 2
-        seen = 1 - share**n - (1 - share) ** n
+        paid = 1 - share**n - (1 - share) ** n
         # Of n amounts of which at least one is large and one is not.
-        mean = float((n * (share - share**n) / np.maximum(seen, 1e-12)).sum() / n.sum())
+        mean = float((n * (share - share**n) / np.maximum(paid, 1e-12)).sum() / n.sum())
         low, high = (share, high) if mean < q else (low, share)
     return (low + high) / 2
 
@@ -449,22 +456,22 @@ def _units_of_items(amount: Floats, item: Ints, features: dict[str, Floats]) -> 
     # Items with one price; packs have several.
     one_price = np.isclose(amount[starts], amount[starts + counts - 1], rtol=1e-6) & (counts > 1)
     for name, values in features.items():
-        far = _off_by_decades(amount[middle[one_price]], values[middle[one_price]])
-        if far >= max(FAR_ITEMS, FAR_SHARE * one_price.sum()):
+        distant = _off_by_decades(amount[middle[one_price]], values[middle[one_price]])
+        if distant >= max(FAR_ITEMS, FAR_SHARE * one_price.sum()):
             what = name.removeprefix("feature ")
             yield _other_units(
-                f"amounts of {far:,} items are powers of ten away from what {what} says"
+                f"amounts of {distant:,} items are powers of ten away from what {what} says"
             )
             return
     logs = np.sort(np.log10(amount[middle[one_price]]))
     if len(logs) < 20:
         return
     gaps = np.diff(logs)
-    at = int(gaps[FAR_ITEMS - 1 : len(gaps) - FAR_ITEMS + 1].argmax()) + FAR_ITEMS - 1
-    apart = float(logs[at + 1 :].mean() - logs[: at + 1].mean())
-    decades = min((2, 3), key=lambda one: abs(apart - one))
-    if gaps[at] > 0.4 and gaps[at] > 8 * np.median(gaps) and abs(apart - decades) < 0.3:
-        fewer = min(at + 1, len(logs) - at - 1)
+    split = int(gaps[FAR_ITEMS - 1 : len(gaps) - FAR_ITEMS + 1].argmax()) + FAR_ITEMS - 1
+    apart = float(logs[split + 1 :].mean() - logs[: split + 1].mean())
+    decades = min((2, 3), key=lambda exponent: abs(apart - exponent))
+    if gaps[split] > 0.4 and gaps[split] > 8 * np.median(gaps) and abs(apart - decades) < 0.3:
+        fewer = min(split + 1, len(logs) - split - 1)
         text = f"amounts of {fewer:,} items are about {10**decades:,} times away from all others"
         yield _other_units(text)
 

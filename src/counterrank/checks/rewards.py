@@ -152,25 +152,27 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
     days, columns = _columns(tally.parts)
     overall = columns[BLOCK][1].sum(axis=0)
     shown, hits = overall.sum(axis=0)[COUNTS:].reshape(2, -1)
-    found = []
+    findings = []
     if not one_per_page(tally, subject):
-        found += [
+        findings += [
             *_position(shown, hits),
             *_thinned(tally.sums["pages"], hits / np.maximum(shown, 1.0), tally.sums["beside"]),
             *_cut(tally.sums["pages"], hits / np.maximum(shown, 1.0)),
         ]
-    found += _run(tally.lists["run"], *tally.sums["empty"])
+    findings += _run(tally.lists["run"], *tally.sums["empty"])
     tests = sum(len(labels) for labels, _ in columns.values())
     for column, (labels, cube) in columns.items():
         table = cube.sum(axis=1)
-        found += _fewer(column, labels, table, subject, design, tests)
+        findings += _fewer(column, labels, table, subject, design, tests)
         if column != BLOCK:
-            found += _at_positions(column, labels, table, subject)
-            found += _counted_twice(column, labels, table, subject)
-    labelled = {name: one for name, one in columns.items() if _labelled(name, subject)}
-    found += _on_a_day(np.array(days), overall[:, :3], subject, design)
-    found += _since_a_day(labelled, days, subject, design)
-    return found or REWARD_RATES.passed("no group of rows, position or day lost its rewards")
+            findings += _at_positions(column, labels, table, subject)
+            findings += _counted_twice(column, labels, table, subject)
+    labelled = {
+        name: column_table for name, column_table in columns.items() if _labelled(name, subject)
+    }
+    findings += _on_a_day(np.array(days), overall[:, :3], subject, design)
+    findings += _since_a_day(labelled, days, subject, design)
+    return findings or REWARD_RATES.passed("no group of rows, position or day lost its rewards")
 
 
 #: What rewards that a part of the rows lost, or has too many of, bring about.
@@ -197,7 +199,10 @@ def _columns(parts: Mapping[GroupKey, Floats]) -> tuple[list[str], Columns]:
     for (column, label, day), sums in parts.items():
         by_day = np.zeros((len(days), len(sums)))
         cubes.setdefault(column, {}).setdefault(label, by_day)[days.index(day)] = sums
-    columns = {name: (list(one), np.stack(list(one.values()))) for name, one in cubes.items()}
+    columns = {
+        name: (list(by_level), np.stack(list(by_level.values())))
+        for name, by_level in cubes.items()
+    }
     return days, {**columns, BLOCK: stretch_names(*columns[BLOCK])}
 
 
@@ -213,21 +218,21 @@ def _fewer(
 ) -> Iterator[Finding]:
     """Yield the groups with hardly any reward, or the level with far fewer than others that are alike."""
     rows, hits, squares = table.T[:3]
-    shown, at = table[:, COUNTS:].reshape(len(table), 2, -1).transpose(1, 0, 2)
+    shown, rewarded = table[:, COUNTS:].reshape(len(table), 2, -1).transpose(1, 0, 2)
     # What the others have at the positions of a group: pages of one place have fewer rewards than pages of eight.
-    rates = (at.sum(axis=0) - at) / np.maximum(shown.sum(axis=0) - shown, 1.0)
+    rates = (rewarded.sum(axis=0) - rewarded) / np.maximum(shown.sum(axis=0) - shown, 1.0)
     expected = (shown * rates).sum(axis=1)
     minor = rows <= rows.sum() / 2
-    known = np.flatnonzero((rows >= FEWEST) & (expected >= EXPECTED))
-    bad = known[(hits[known] < HARDLY_ANY * expected[known]) & minor[known]]
+    judged = np.flatnonzero((rows >= FEWEST) & (expected >= EXPECTED))
+    bad = judged[(hits[judged] < HARDLY_ANY * expected[judged]) & minor[judged]]
     if not len(bad) and _labelled(column, subject):
         # Half a reward more, so that none at all has a logarithm.
-        n, mean = rows[known], (hits[known] + 0.5) / rows[known]
-        variance = design * np.maximum(squares[known] / n - mean**2, 1e-12) / (n * mean**2)
-        limit = APART_OF_TWO if len(known) == 2 else APART
-        logs = np.log((hits[known] + 0.5) / expected[known])
+        n, mean = rows[judged], (hits[judged] + 0.5) / rows[judged]
+        variance = design * np.maximum(squares[judged] / n - mean**2, 1e-12) / (n * mean**2)
+        limit = APART_OF_TWO if len(judged) == 2 else APART
+        logs = np.log((hits[judged] + 0.5) / expected[judged])
         far = outlier(logs, variance, limit, ALIKE, CHANCE / tests)
-        bad = known[[one for one in far if logs[one] < 0 and minor[known[one]]]]
+        bad = judged[[one for one in far if logs[one] < 0 and minor[judged[one]]]]
     if len(bad):
         names = [labels[one] for one in bad]
         ratio = float(hits[bad].sum() / expected[bad].sum())
@@ -249,18 +254,19 @@ def _at_positions(
     """Yield the level with hardly any item that is rewarded at a position, or not rewarded, where others have many."""
     shown, hits = table[:, COUNTS:].reshape(len(table), 2, -1).transpose(1, 0, 2)
     for counts, what in ((hits, "a reward"), (shown - hits, "an item without a reward")):
-        others = shown.sum(axis=0) - shown
-        expected = shown * (counts.sum(axis=0) - counts) / np.maximum(others, 1.0)
+        shown_elsewhere = shown.sum(axis=0) - shown
+        expected = shown * (counts.sum(axis=0) - counts) / np.maximum(shown_elsewhere, 1.0)
         # Where a level has fewer everywhere, `_fewer` tells it.
         scale = (counts / np.maximum(expected, 1.0)).max(axis=1, initial=0.0, keepdims=True)
         expected = expected * np.minimum(scale, 1.0)
         bad = (expected >= EXPECTED) & (counts < HARDLY_ANY_AT * expected)
-        for at in np.flatnonzero(bad.any(axis=1))[:1]:
-            positions = (np.flatnonzero(bad[at]) + 1).tolist()
+        for affected in np.flatnonzero(bad.any(axis=1))[:1]:
+            positions = (np.flatnonzero(bad[affected]) + 1).tolist()
             yield _lost(
                 POSITION,
-                f"position {listed(positions)} has hardly {what} where {column} is {labels[at]}, and many elsewhere",
-                f"{condition(column, [labels[at]])} and {_placed(positions, len(bad[at]))}",
+                f"position {listed(positions)} has hardly {what} where {column} is {labels[affected]}, and many "
+                "elsewhere",
+                f"{condition(column, [labels[affected]])} and {_placed(positions, len(bad[affected]))}",
                 # Every row of the level would go with the few places that nobody saw.
                 "",
             )
@@ -297,17 +303,17 @@ def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
         (always, 0, "hardly an item without a reward", "that position count what nobody chose"),
     )  # fmt: skip
     for which, shift, what, cause in cases:
-        at = np.flatnonzero(which) + shift
-        if len(at):
+        places = np.flatnonzero(which) + shift
+        if len(places):
             yield finding(
                 POSITION,
                 WARNED,
-                f"position {listed((at + 1).tolist())} has {what} ({int(hits[at[0]]):,} in {int(shown[at[0]]):,}), "
-                f"others have {int(hits.sum() - hits[at].sum()):,}",
+                f"position {listed((places + 1).tolist())} has {what} ({int(hits[places[0]]):,} in "
+                f"{int(shown[places[0]]):,}), others have {int(hits.sum() - hits[places].sum()):,}",
                 f"rewards of {cause}",
                 "check how positions are counted, from 0 or from 1, on both sides of the join; leave out "
                 "positions whose rewards are not known",
-                pattern=_placed((at + 1).tolist(), len(shown)),
+                pattern=_placed((places + 1).tolist(), len(shown)),
             )
             return
 
@@ -324,7 +330,7 @@ def stops(sums: Floats) -> float:
     return float(after.sum()) / expected if expected > 0 else 1.0
 
 
-def _thinned(counts: Floats, rates: Floats, beside: Floats) -> Iterator[Finding]:
+def _thinned(counts: Floats, rates: Floats, pairs: Floats) -> Iterator[Finding]:
     """Yield where pages without rewards are fewer than those with one, two and three let expect.
 
     Of independent positions with odds o, pages with m rewards are as the elementary symmetric
@@ -332,7 +338,7 @@ def _thinned(counts: Floats, rates: Floats, beside: Floats) -> Iterator[Finding]
     raise both; lost pages without rewards lower the first alone. Users who stop after a click lower it
     too, and then nothing can be told.
     """
-    if len(counts) < 4 or counts[1:4].min() < EXPECTED or stops(beside) < STOPPING:
+    if len(counts) < 4 or counts[1:4].min() < EXPECTED or stops(pairs) < STOPPING:
         return
     # Where all pages without rewards are gone, half a page stands for them.
     counts = np.maximum(counts, 0.5)
@@ -408,7 +414,7 @@ def _counted_twice(
     hits, ones, even = table[:, 1], table[:, 3], table[:, 4]
     bad = np.flatnonzero((even == hits) & (hits >= EXPECTED))
     if len(bad) and ones.sum() > 0.5 * (hits.sum() - hits[bad].sum()):
-        names = [labels[at] for at in bad.tolist()]
+        names = [labels[level] for level in bad.tolist()]
         text = f"all {hits[bad].sum():,.0f} rewards where {column} is {listed(names)} are even"
         where = without(column, names, subject)
         yield _lost(TWICE, f"{text}, those of others are not", condition(column, names), where)
@@ -418,21 +424,21 @@ def _on_a_day(
     names: NDArray[np.str_], table: Floats, subject: Subject, design: float
 ) -> Iterator[Finding]:
     """Yield the days with hardly any reward, or far from days that are alike."""
-    many = table[:, 0] >= FEWEST
-    if many.sum() < 4:
+    enough = table[:, 0] >= FEWEST
+    if enough.sum() < 4:
         return
-    names, (rows, hits, squares) = names[many], table[many].T
+    names, (rows, hits, squares) = names[enough], table[enough].T
     with np.errstate(divide="ignore"):
         rates = np.log(hits / rows)
-    known = rates[hits > 0]
-    centre = float(np.median(known))
+    positive = rates[hits > 0]
+    centre = float(np.median(positive))
     # The median distance from the median, as a standard deviation of the normal law.
-    spread = 1.4826 * float(np.median(np.abs(known - centre)))
+    spread = 1.4826 * float(np.median(np.abs(positive - centre)))
     chance = design * squares.sum() / hits.sum() / np.maximum(math.exp(centre) * rows, 1.0)
     off = rates - centre
     # At five standard errors, so that no test of its own is needed. More is no loss.
-    far = -off > np.maximum(math.log(DAY_APART), DAY_SPREADS * np.sqrt(spread**2 + chance))
-    wrong = np.flatnonzero(far)
+    apart = -off > np.maximum(math.log(DAY_APART), DAY_SPREADS * np.sqrt(spread**2 + chance))
+    wrong = np.flatnonzero(apart)
     # Many days that differ are seasons, which `drift` tells.
     if len(wrong) and len(wrong) <= max(1, len(names) // 5):
         days = names[wrong].tolist()
@@ -458,25 +464,27 @@ def _since_a_day(
     for column, (labels, cube) in columns.items():
         if len(labels) < 2 or not windows:
             continue
-        own = cube[:, :, :3]
-        inside = np.einsum("wd,ldv->lwv", within, own)
-        outside = own.sum(axis=1)[:, None] - inside
+        counted = cube[:, :, :3]
+        inside = np.einsum("wd,ldv->lwv", within, counted)
+        outside = counted.sum(axis=1)[:, None] - inside
         # Inside and outside of each window (4, L, W, 3): of the level, then of the others.
-        parts = np.stack([inside, outside, *(one.sum(axis=0) - one for one in (inside, outside))])
+        parts = np.stack(
+            [inside, outside, *(side.sum(axis=0) - side for side in (inside, outside))]
+        )
         n, hits = parts[..., 0], parts[..., 1]
         # Where a level hardly had any before, nothing was lost since.
-        known = (n >= FEWEST).all(axis=0) & (hits[1] >= EXPECTED)
+        judged = (n >= FEWEST).all(axis=0) & (hits[1] >= EXPECTED)
         n = np.maximum(n, 1.0)
         # Half a reward more, so that none at all has a logarithm; the variance is that of the rewards of
         # all days, so that days without any are no less certain.
         logs = np.log((hits + 0.5) / n)
         change = logs[0] - logs[1] - logs[2] + logs[3]
-        whole = np.stack([parts[:2].sum(axis=0), parts[2:].sum(axis=0)])
-        spread = design * whole[..., 2] * whole[..., 0] / np.maximum(whole[..., 1], 1.0) ** 2
+        total = np.stack([parts[:2].sum(axis=0), parts[2:].sum(axis=0)])
+        spread = design * total[..., 2] * total[..., 0] / np.maximum(total[..., 1], 1.0) ** 2
         error = np.sqrt((spread * (1 / n[::2] + 1 / n[1::2])).sum(axis=0))
         p = 2 * special.ndtr(-np.abs(change) / np.maximum(error, 1e-300))
         fell = (change < -math.log(CHANGED)) & (logs[0] - logs[1] < -math.log(FALLEN))
-        bad = known & (p * tests <= CHANCE) & fell
+        bad = judged & (p * tests <= CHANCE) & fell
         if not bad.any():
             continue
         # The window that explains most: Poisson's deviance of the rewards inside it.
@@ -500,7 +508,7 @@ def _times(ratio: float) -> str:
     return f"{in_percent(ratio, 0)} of" if ratio < 1 else f"{ratio:.2g} times"
 
 
-def _lost(code: str, text: str, pattern: str, where: str, **more: Any) -> Finding:
+def _lost(code: str, text: str, pattern: str, where: str, **fields: Any) -> Finding:
     return finding(
         code,
         WARNED,
@@ -510,7 +518,7 @@ def _lost(code: str, text: str, pattern: str, where: str, **more: Any) -> Findin
         + (f", or leave these rows out{option(where)}" if where else ""),
         where=where,
         pattern=pattern,
-        **more,
+        **fields,
     )
 
 
@@ -540,9 +548,9 @@ def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
         off *= used
     # Effects of items are of the other half of the visitors, or of every second pair of rows.
     side = np.arange(batch.n) // 2 % 2
-    every = np.arange(batch.n)
-    earlier, later = every[:-1], every[1:]
-    pairs = [(f"item {where} it", every, every, shift) for where, shift in SLOTS.items()]
+    numbers = np.arange(batch.n)
+    earlier, later = numbers[:-1], numbers[1:]
+    pairs = [(f"item {where} it", numbers, numbers, shift) for where, shift in SLOTS.items()]
     pairs += [("row below", earlier, later, 0), ("row above", later, earlier, 0)]
     if batch.unit is not None:
         unit = np.unique(batch.unit, return_inverse=True)[1]
@@ -550,17 +558,17 @@ def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
         name, (earlier, later) = "page of the same visitor", neighbours(unit)
         pairs += [(f"later {name}", earlier, later, 0), (f"earlier {name}", later, earlier, 0)]
     # Each item in a bin of its side.
-    at = (np.ascontiguousarray(batch.action) & (BINS - 1)) + BINS * side[:, None]
-    means = _effects(at, off, used)
+    bins = (np.ascontiguousarray(batch.action) & (BINS - 1)) + BINS * side[:, None]
+    means = _effects(bins, off, used)
     parts: Parts = {}
-    for name, rows, others, shift in pairs:
+    for name, rows, paired, shift in pairs:
         gram = np.zeros((5, 5))
-        cells = page_sums(at, off, used, means, rows, others, shift, gram)
+        cells = page_sums(bins, off, used, means, rows, paired, shift, gram)
         parts[name,] = np.array([*gram.reshape(-1), cells, len(rows)])
     page = off.sum(axis=1)
     going = {
         **_going_with(batch, subject, off, page, used),
-        "items": _moments(means[at] * off),
+        "items": _moments(means[bins] * off),
         "visitors": _moments(page[earlier] * page[later]),
         "positions": np.stack([shown, hits, hits]).astype(float),
         "early": subject.page_counts(batch)[1]["early"],
@@ -573,10 +581,10 @@ def _moments(values: Floats) -> Floats:
     return np.array([flat.sum(), flat @ flat])
 
 
-def _effects(at: Ints, off: Floats, used: Bools) -> Floats:
+def _effects(bins: Ints, off: Floats, used: Bools) -> Floats:
     """Return the mean of reward - rate of each bin of items on each side, by the rows of the other side."""
-    count = np.bincount(at.reshape(-1)[used.reshape(-1)], minlength=2 * BINS)
-    total = np.bincount(at.reshape(-1), off.reshape(-1), 2 * BINS)
+    count = np.bincount(bins.reshape(-1)[used.reshape(-1)], minlength=2 * BINS)
+    total = np.bincount(bins.reshape(-1), off.reshape(-1), 2 * BINS)
     # Shrunk by five cells: items that were hardly seen say nothing.
     return np.roll(total / (count + 5.0), BINS)
 
@@ -606,15 +614,15 @@ def page_sums(
             for k in range(max(shift, 0), width + min(shift, 0)):
                 item = (at[other, k - shift] & (BINS - 1)) + side
                 # A factor of 0 or 1, because branches that cannot be foreseen cost more.
-                both = 1.0 * ((item != at[row, k]) & used[row, k] & used[other, k - shift])
+                valid = 1.0 * ((item != at[row, k]) & used[row, k] & used[other, k - shift])
                 if not turn:
-                    count[item] += both
-                    alone[item] += both * off[row, k]
+                    count[item] += valid
+                    alone[item] += valid * off[row, k]
                     continue
-                x[0, k], x[1, k] = both * means[at[row, k]], both * means[item]
-                x[2, k] = (both * page - x[1, k]) / max(width - 1, 1)
-                x[3, k], x[4, k] = both * alone[(item + BINS) % size], both * off[row, k]
-                cells += both
+                x[0, k], x[1, k] = valid * means[at[row, k]], valid * means[item]
+                x[2, k] = (valid * page - x[1, k]) / max(width - 1, 1)
+                x[3, k], x[4, k] = valid * alone[(item + BINS) % size], valid * off[row, k]
+                cells += valid
             for a in range(5 if turn else 0):
                 for b in range(a + 1):
                     product = 0.0
@@ -630,15 +638,15 @@ def _going_with(
     batch: RankingLog, subject: Subject, off: Floats, page: Floats, used: Bools
 ) -> dict[str, Floats]:
     """Return sums of what may go with rewards: of products with scores, and of pages by groups."""
-    found = {}
+    sums = {}
     numbers = logged_numbers(batch, LOGGING)
-    known = shown_scores(batch) if numbers is None else numbers
-    if known.shape == off.shape:
-        scores = np.where(used & np.isfinite(known), known, 0.0)
-        found["scores"] = _moments(off * (scores - scores.mean(axis=0)))
+    values = shown_scores(batch) if numbers is None else numbers
+    if values.shape == off.shape:
+        scores = np.where(used & np.isfinite(values), values, 0.0)
+        sums["scores"] = _moments(off * (scores - scores.mean(axis=0)))
     for cut in subject.cuts:
-        found[f"context {cut.column}"] = group_sums(cut.codes(batch), len(cut.names), page)
-    return found
+        sums[f"context {cut.column}"] = group_sums(cut.codes(batch), len(cut.names), page)
+    return sums
 
 
 def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
@@ -651,15 +659,15 @@ def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
         part, z = _explained(gram, cells)
         # How well own items and those of the other page alone explain rewards, in standard errors.
         scale = np.sqrt(np.maximum(np.diag(gram) * gram[4, 4] / max(cells, 1.0), 1e-300))
-        own, _, _, other, _ = gram[4] / scale
-        if other > ALL_BEYOND and own < other / 3:
-            part, z = 1.0, float(other)
+        of_item, _, _, of_page, _ = gram[4] / scale
+        if of_page > ALL_BEYOND and of_item < of_page / 3:
+            part, z = 1.0, float(of_page)
         if pairs >= PAIRS and z > BEYOND and part > LEAST:
             nearby = name.startswith("item ")
-            at, code, cause, remedy = _MISPLACED[nearby]
+            place, code, cause, remedy = _MISPLACED[nearby]
             text = (
                 f"about {in_percent(min(part, 1.0), 0)} of the rewards depend on the {name} "
-                f"(z = {z:.1f}), not on the {at} at which they are recorded"
+                f"(z = {z:.1f}), not on the {place} at which they are recorded"
             )
             # People may look at what stands beside an item; nobody clicks for another request.
             return [finding(code, WARNED if nearby else FAILED, text, cause, remedy)]
@@ -708,12 +716,12 @@ def _explanations(tally: Tally) -> Iterator[bool]:
 
     Rewards that do not even go with the position are chance, and stand nowhere wrong.
     """
-    seen = [name for name in tally.sums if name.startswith("context ")]
-    yield not seen or not _differ(tally.sums["positions"])
+    cut_names = [name for name in tally.sums if name.startswith("context ")]
+    yield not cut_names or not _differ(tally.sums["positions"])
     for name in ("items", "scores", "visitors"):
         total, square = tally.sums.get(name, np.zeros(2))
         yield abs(total) > EXPLAINED * np.sqrt(square)
-    yield from (_differ(tally.sums[name]) for name in seen)
+    yield from (_differ(tally.sums[name]) for name in cut_names)
 
 
 def _differ(sums: Floats) -> bool:
@@ -730,11 +738,11 @@ def _differ(sums: Floats) -> bool:
 
 def _explained(gram: Floats, n: float) -> tuple[float, float]:
     """Return the other page's part of what items explain, and its coefficient in standard errors."""
-    known, moments = gram[:3, :3], gram[:3, 4]
-    if n < 100 or np.linalg.matrix_rank(known) < 3:
+    regressors, moments = gram[:3, :3], gram[:3, 4]
+    if n < 100 or np.linalg.matrix_rank(regressors) < 3:
         return 0.0, 0.0
-    slope = np.linalg.solve(known, moments)
+    slope = np.linalg.solve(regressors, moments)
     residual = max(float(gram[4, 4] - slope @ moments), 0.0) / n
-    error = float(np.sqrt(residual * np.linalg.inv(known)[1, 1]))
-    part = slope[1] / max(abs(slope[0]) + abs(slope[1]), 1e-12)
-    return float(part), float(slope[1] / error) if error > 0 else 0.0
+    error = float(np.sqrt(residual * np.linalg.inv(regressors)[1, 1]))
+    share = slope[1] / max(abs(slope[0]) + abs(slope[1]), 1e-12)
+    return float(share), float(slope[1] / error) if error > 0 else 0.0

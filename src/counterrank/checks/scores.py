@@ -85,10 +85,10 @@ def _count_scores(batch: RankingLog, subject: Subject) -> Tally:
         sums["choosing"] = (sets.counts > batch.lengths).sum(keepdims=True)
     logger = by_row(batch, policy)
     if logger is not None:
-        few = slice(0, subject.looked_at(batch.n, FITTED_ROWS))
-        sums["choices"], counts = candidate_fit(logger.take(few), batch.action[few])
+        sampled = slice(0, subject.looked_at(batch.n, FITTED_ROWS))
+        sums["choices"], counts = candidate_fit(logger.take(sampled), batch.action[sampled])
         sums |= {"ineligible": counts[:1], "contradicted": counts[1:]}
-        sums["fitted"] = np.array([few.stop])
+        sums["fitted"] = np.array([sampled.stop])
         if logger.spec.kind == "plackett-luce":
             sample = slice(0, subject.looked_at(batch.n, TEMPERATURE_ROWS))
             sums["likelihood"] = _likelihoods(logger.take(sample), batch.action[sample])
@@ -101,25 +101,27 @@ def shown_scores(batch: RankingLog) -> Floats:
     if logger is None:
         return np.full((batch.n, 0), np.nan)
     places = logger.candidates.locate(batch.action)
-    at = np.where(places < 0, 0, logger.candidates.offsets[:-1, None] + places)
-    return np.where(places < 0, np.nan, logger.scores[at])
+    cells = np.where(places < 0, 0, logger.candidates.offsets[:-1, None] + places)
+    return np.where(places < 0, np.nan, logger.scores[cells])
 
 
 def _judge_scores(tally: Tally, subject: Subject) -> list[Finding]:
     """Fail on items from outside, on rankings that contradict a fixed order, and on draws that do not fit."""
     if not tally.sums:  # most logs have no candidates, and need not be told so
         return []
-    found = [*_outside(tally), *_shown_only(tally, subject)]
+    findings = [*_outside(tally), *_shown_only(tally, subject)]
     if subject.without_propensities:  # nobody said how the logger ranks by its scores
-        return found or SCORES.passed("all shown items were candidates")
-    found += [*_order(tally, subject), *_fit(tally, subject)]
-    return found or SCORES.passed("all shown items were candidates, and stand as their scores say")
+        return findings or SCORES.passed("all shown items were candidates")
+    findings += [*_order(tally, subject), *_fit(tally, subject)]
+    return findings or SCORES.passed(
+        "all shown items were candidates, and stand as their scores say"
+    )
 
 
 def _positions(tally: Tally, subject: Subject) -> list[Finding]:
     """Fail where positions fit other temperatures although score ranks fit on the whole."""
-    few = tally.count("fitted") < FITTED_LEAST or tally.count("ineligible")
-    if few or subject.estimated_propensities or one_temperature(tally.sums["likelihood"]):
+    unclear = tally.count("fitted") < FITTED_LEAST or tally.count("ineligible")
+    if unclear or subject.estimated_propensities or one_temperature(tally.sums["likelihood"]):
         return []
     return SCORES.finds(
         FAILED,
@@ -131,9 +133,9 @@ def _positions(tally: Tally, subject: Subject) -> list[Finding]:
 
 def _outside(tally: Tally) -> list[Finding]:
     rows, outside, ineligible = (tally.count(key) for key in ("rows", "outside", "ineligible"))
-    found = []
+    findings = []
     if outside:
-        found += SCORES.finds(
+        findings += SCORES.finds(
             FAILED,
             f"{outside:,} of {rows:,} rankings show items that were none of their candidates",
             "the item came from elsewhere (a pinned item, an ad, a fallback), or "
@@ -143,13 +145,13 @@ def _outside(tally: Tally) -> list[Finding]:
             fatal=outside > SINKING * rows,
         )
     if ineligible:
-        found += SCORES.finds(
+        findings += SCORES.finds(
             FAILED,
             f"{ineligible:,} shown items have a score of -inf, which is never shown",
             "scores were filtered after the ranking was made, or belong to another request",
             "log the scores that were really ranked by",
         )
-    return found
+    return findings
 
 
 def _shown_only(tally: Tally, subject: Subject) -> list[Finding]:
@@ -241,18 +243,18 @@ SCORES = Check(
 
 def _likelihoods(policy: Scored, action: Ints) -> Floats:
     """Return the log-likelihood of the choices at each of `TEMPERATURES` times the temperature, by position."""
-    own = float(policy.spec.options["temperature"])
-    found = np.stack(
+    stated = float(policy.spec.options["temperature"])
+    likelihood = np.stack(
         [
-            parse_policy(f"plackett-luce:temperature={own * times!r}")
+            parse_policy(f"plackett-luce:temperature={stated * times!r}")
             .bind(candidates=policy.candidates, scores=policy.scores)
             .prefix_log_prob(action)
             for times in TEMPERATURES.tolist()
         ]
     )
     # A ranking that is impossible is so at every temperature.
-    found = np.where(np.isfinite(found), found, 0.0)
-    total: Floats = np.diff(found, axis=2, prepend=0.0).sum(axis=1)
+    likelihood = np.where(np.isfinite(likelihood), likelihood, 0.0)
+    total: Floats = np.diff(likelihood, axis=2, prepend=0.0).sum(axis=1)
     return total
 
 
@@ -314,7 +316,7 @@ def one_temperature(likelihood: Floats) -> bool:
     varies = np.ptp(likelihood, axis=0) > 1.0
     if varies.sum() < 2:
         return True
-    by_position = sum(best_temperature(one)[1] for one in likelihood.T[varies])
+    by_position = sum(best_temperature(of_position)[1] for of_position in likelihood.T[varies])
     gain = 2 * (by_position - best_temperature(likelihood[:, varies].sum(axis=1))[1])
     return bool(special.chdtrc(int(varies.sum()) - 1, max(gain, 0.0)) > ONE_TEMPERATURE)
 
@@ -328,13 +330,13 @@ def _advised(logger: Scored, likelihood: Floats) -> str:
             "temperature fits all positions"
         )
     if not math.isfinite(best):
-        given = say("--logger", "plackett-luce:temperature=T")
-        return f"no temperature fits; give the one that was drawn with, {given}, or log the final scores"
+        option_text = say("--logger", "plackett-luce:temperature=T")
+        return f"no temperature fits; give the one that was drawn with, {option_text}, or log the final scores"
     if abs(best) < NEAR:
         return "log the final scores: another temperature would not fit better"
     fits = float(logger.spec.options["temperature"]) * math.exp(best)
-    given = say("--logger", f"plackett-luce:temperature={fits:.3g}")
-    return f"a temperature of {fits:.3g} fits best: {given}, or log the final scores"
+    option_text = say("--logger", f"plackett-luce:temperature={fits:.3g}")
+    return f"a temperature of {fits:.3g} fits best: {option_text}, or log the final scores"
 
 
 def _nth(rank: int) -> str:
@@ -371,23 +373,23 @@ def _count_draws(batch: RankingLog, subject: Subject) -> Tally:
             names.append(name)
     odds = np.exp(scores - np.where(fine, scores.max(axis=1), 0.0)[:, None])
     sums = np.zeros((len(numbers), 2, batch.n))
-    each = np.arange(batch.n)
+    numbers_of_rows = np.arange(batch.n)
     for shown in place.T:
         chance = odds / np.maximum(odds.sum(axis=1, keepdims=True), 1e-300)
-        for values, (away, variance) in zip(numbers, sums, strict=True):
+        for values, (distance, variance) in zip(numbers, sums, strict=True):
             mean = np.einsum("nc,nc->n", chance, values)
-            away += values[each, shown] - mean
+            distance += values[numbers_of_rows, shown] - mean
             variance += np.einsum("nc,nc,nc->n", chance, values, values) - mean**2
         if logger.spec.kind == "plackett-luce":
-            odds[each, shown] = 0.0
+            odds[numbers_of_rows, shown] = 0.0
     sums = np.maximum(sums, [[[-np.inf], [0.0]]]) * fine
     parts: Parts = {}
     rows = np.stack([fine, *sums[0]])
     for kind, (labels, codes) in row_groups(batch, subject).items():
         table = sums_by(codes, len(labels), rows)
         parts |= by_label((kind,), labels, table.T)
-    others = {name: one.sum(axis=1) for name, one in zip(names, sums[1:], strict=True)}
-    return Tally(sums=others, parts=parts)
+    distances = {name: summed.sum(axis=1) for name, summed in zip(names, sums[1:], strict=True)}
+    return Tally(sums=distances, parts=parts)
 
 
 def _judge_draws(tally: Tally, subject: Subject) -> list[Finding]:
@@ -397,13 +399,13 @@ def _judge_draws(tally: Tally, subject: Subject) -> list[Finding]:
         return []
     tests = sum(len(labels) for labels, _ in kinds.values())
     # Of Plackett-Luce, `scores` looks at every position.
-    found = _of_all(kinds[BLOCK,][1].sum(axis=0)) if subject.ranking == "softmax" else []
+    findings = _of_all(kinds[BLOCK,][1].sum(axis=0)) if subject.ranking == "softmax" else []
     for (kind,), (labels, table) in kinds.items():
-        found += _otherwise(kind, labels, table, tests, subject)
+        findings += _otherwise(kind, labels, table, tests, subject)
     for name, (away, variance) in tally.sums.items():
         if two_sided(away, math.sqrt(variance)) * len(tally.sums) <= LIMITING:
-            found.append(_of_target(name, float(away) > 0))
-    return found or DRAWS.passed("scores are followed alike in every group")
+            findings.append(_of_target(name, float(away) > 0))
+    return findings or DRAWS.passed("scores are followed alike in every group")
 
 
 #: Shown items follow the logger's scores in every group alike, and nothing else.
@@ -421,11 +423,11 @@ DRAWS = Check(
 )
 
 
-def _of_target(name: str, more: bool) -> Finding:
+def _of_target(name: str, higher: bool) -> Finding:
     return finding(
         "scores-by-target",
         FAILED,
-        f"'{name}' scores items that were shown {'higher' if more else 'lower'} than expected from the "
+        f"'{name}' scores items that were shown {'higher' if higher else 'lower'} than expected from the "
         "logger's probabilities",
         "the target's scores know what was shown or clicked, pages were dropped for their rewards, or the "
         "logger ranked by more than its scores",
@@ -454,22 +456,26 @@ def _otherwise(
     kind: str, names: list[str], table: Floats, tests: int, subject: Subject
 ) -> list[Finding]:
     bad = []
-    for at, own in enumerate(table):
-        rest = table.sum(axis=0) - own
-        if min(own[0], rest[0]) < FEWEST or min(own[2], rest[2]) <= 0 or own[0] > rest[0]:
+    for group, sums in enumerate(table):
+        remaining = table.sum(axis=0) - sums
+        if (
+            min(sums[0], remaining[0]) < FEWEST
+            or min(sums[2], remaining[2]) <= 0
+            or sums[0] > remaining[0]
+        ):
             continue
-        off = float(own[1] / own[2] - rest[1] / rest[2])
-        p = two_sided(off, math.sqrt(1 / own[2] + 1 / rest[2]))
+        off = float(sums[1] / sums[2] - remaining[1] / remaining[2])
+        p = two_sided(off, math.sqrt(1 / sums[2] + 1 / remaining[2]))
         if p * tests <= LIMITING and abs(off) > LEAST:
-            bad.append((p, -abs(off), names[at]))
+            bad.append((p, -abs(off), names[group]))
     # Where most groups differ from the rest, none is the exception.
     if not bad or len(bad) > max(NAMED, len(table) // 4):
         return []
     labels = [label for _, _, label in sorted(bad)]
     # Rows that do not follow their scores in the other groups either are a fault of the whole log.
-    others = table[[name not in labels for name in names]].sum(axis=0)
-    off = float(others[1] / max(others[2], 1e-300))
-    if abs(off) > LEAST / 2 and two_sided(others[1], math.sqrt(others[2])) <= LIMITING:
+    unaffected = table[[name not in labels for name in names]].sum(axis=0)
+    off = float(unaffected[1] / max(unaffected[2], 1e-300))
+    if abs(off) > LEAST / 2 and two_sided(unaffected[1], math.sqrt(unaffected[2])) <= LIMITING:
         return []
     where = without(kind, labels, subject)
     return [
@@ -531,10 +537,10 @@ def _count_target_scores(batch: RankingLog, subject: Subject) -> Tally:
 
 def _judge_target_scores(tally: Tally, subject: Subject) -> list[Finding]:
     """Fail on scores of other rows, warn of filled ones."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     names = {key[1] for key in tally.parts}
     for name in sorted(names):
-        found += [
+        findings += [
             *_filled(name, tally),
             *(
                 _of_other_rows(name, tally)
@@ -544,7 +550,7 @@ def _judge_target_scores(tally: Tally, subject: Subject) -> list[Finding]:
         ]
     if not names:
         return []
-    return found or TARGET_SCORES.passed("scores of targets fit their rows")
+    return findings or TARGET_SCORES.passed("scores of targets fit their rows")
 
 
 #: A target's scores belong to the candidates they stand at, and are scores.
@@ -566,14 +572,14 @@ def _equal_values(name: str, target: Scored) -> Parts:
     """Return the three most common scores of many items, and how many scores there are."""
     finite = np.isfinite(target.scores)
     values, back, counts = np.unique(target.scores[finite], return_inverse=True, return_counts=True)
-    found: Parts = {("scores", name): np.array([float(finite.sum())])}
+    parts: Parts = {("scores", name): np.array([float(finite.sum())])}
     items = target.candidates.items[finite]
-    for at in np.argsort(-counts)[:3]:
-        of_items = len(np.unique(items[back == at]))
-        found["equal", name, repr(float(values[at]))] = np.array(
-            [counts[at], of_items], dtype=float
+    for place in np.argsort(-counts)[:3]:
+        of_items = len(np.unique(items[back == place]))
+        parts["equal", name, repr(float(values[place]))] = np.array(
+            [counts[place], of_items], dtype=float
         )
-    return found
+    return parts
 
 
 def _filled(name: str, tally: Tally) -> Iterator[Finding]:
@@ -586,8 +592,8 @@ def _filled(name: str, tally: Tally) -> Iterator[Finding]:
         return
     (count, items, value), after = equal[0], equal[1:] or [(0.0, 0.0, "")]
     # Scores that are cut at both ends have two such values, and others between them.
-    both = count + after[0][0] < MOST * total and len(after) > 1 and after[0][1] >= 10
-    next_count = after[1][0] if both else after[0][0]
+    cut_at_both = count + after[0][0] < MOST * total and len(after) > 1 and after[0][1] >= 10
+    next_count = after[1][0] if cut_at_both else after[0][0]
     # An item of fixed score has it in all its rows; a value of many items was filled in. Scores of few
     # steps (stars, grades) have more such values.
     if count > EQUAL * total and items >= 10 and count > TIMES * next_count:
@@ -621,11 +627,11 @@ def _correlations(target: Scored, logger: Scored) -> tuple[Floats, Floats]:
     # How much each of the two says of the scores, from all rows.
     gram = np.array([[(a * b).sum() for b in parts] for a in parts])
     slope = np.linalg.lstsq(gram, np.array([(a * y).sum() for a in parts]), rcond=None)[0]
-    said = _standard(slope[0] * parts[0] + slope[1] * parts[1], inside)
+    expected = _standard(slope[0] * parts[0] + slope[1] * parts[1], inside)
     table = np.zeros((2, BINS))
-    for row, other in enumerate((said, np.roll(said, 1, axis=0))):
+    for row, compared in enumerate((expected, np.roll(expected, 1, axis=0))):
         fits = (counts >= CORRELATED) & (counts == (counts if row == 0 else np.roll(counts, 1)))
-        r = np.clip((y * other).sum(axis=1)[fits], -0.9993, 0.9993)
+        r = np.clip((y * compared).sum(axis=1)[fits], -0.9993, 0.9993)
         table[row] = np.histogram(np.arctanh(r), BINS, (-REACH, REACH))[0]
     lengths = [np.sqrt((_centred(one, inside) ** 2).sum(axis=1)) for one in (new, old)]
     wider = lengths[0] / np.maximum(lengths[1], 1e-300)
@@ -650,8 +656,8 @@ def _item_means(items: Ints, new: Floats, inside: Bools, half: Ints) -> Floats:
 
 def _centred(values: Floats, inside: Bools) -> Floats:
     """Return rows less their means, and zeros outside."""
-    kept = np.where(inside, values, 0.0)
-    mean = kept.sum(axis=1, keepdims=True) / np.maximum(inside.sum(axis=1, keepdims=True), 1)
+    inner = np.where(inside, values, 0.0)
+    mean = inner.sum(axis=1, keepdims=True) / np.maximum(inside.sum(axis=1, keepdims=True), 1)
     return np.where(inside, values - mean, 0.0)
 
 
@@ -659,8 +665,8 @@ def _standard(values: Floats, inside: Bools) -> Floats:
     """Return rows with mean zero and length one; zeros where a row does not vary."""
     centred = _centred(values, inside)
     length = np.sqrt((centred**2).sum(axis=1, keepdims=True))
-    found: Floats = centred / np.where(length > 1e-12, length, 1.0)
-    return found
+    scaled: Floats = centred / np.where(length > 1e-12, length, 1.0)
+    return scaled
 
 
 def _of_the_request(batch: RankingLog, target: Scored, logger: Scored, rates: Floats) -> Floats:
@@ -673,30 +679,35 @@ def _of_the_request(batch: RankingLog, target: Scored, logger: Scored, rates: Fl
     inside = np.arange(int(sets.counts.max(initial=0))) < sets.counts[:, None]
     items = sets.dense(sets.items, 0.0).astype(np.int64)
     half = (np.arange(len(sets.counts)) % 2)[:, None]
-    own, varies = [], True
+    standardised, varies = [], True
     for policy in (target, logger):
         scores = sets.dense(np.where(np.isfinite(policy.scores), policy.scores, 0.0), 0.0)
-        rest = _centred(scores, inside) - _centred(_item_means(items, scores, inside, half), inside)
-        varies &= bool((rest**2).sum() > PERSONAL * (_centred(scores, inside) ** 2).sum())
-        own.append(_standard(rest, inside))
+        residual = _centred(scores, inside) - _centred(
+            _item_means(items, scores, inside, half), inside
+        )
+        varies &= bool((residual**2).sum() > PERSONAL * (_centred(scores, inside) ** 2).sum())
+        standardised.append(_standard(residual, inside))
     place = sets.locate(batch.action)
     off = np.where(place >= 0, (batch.reward != 0) - rates, 0.0)
-    at = np.maximum(place, 0)
-    both = [own[0] * own[1], *(off * np.take_along_axis(one, at, axis=1) for one in own)]
-    products = np.stack([one.sum(axis=1) for one in both])
-    found: Floats = np.stack(
+    cells = np.maximum(place, 0)
+    crossed = [
+        standardised[0] * standardised[1],
+        *(off * np.take_along_axis(one, cells, axis=1) for one in standardised),
+    ]
+    products = np.stack([one.sum(axis=1) for one in crossed])
+    sums: Floats = np.stack(
         [np.full(3, float(batch.n)), products.sum(axis=1), (products**2).sum(axis=1)]
     )
-    return found if varies else np.zeros((3, 3))
+    return sums if varies else np.zeros((3, 3))
 
 
 def _of_no_request(name: str, sums: Floats | None) -> list[Finding]:
     """Return where the target's scores vary with the request, but as nothing else of it does."""
     if sums is None or sums[0, 0] < RANDOM_ROWS:
         return []
-    logger, rewards, known = sums[1] / np.sqrt(np.maximum(sums[2], 1e-300))
+    logger, rewards, of_logger = sums[1] / np.sqrt(np.maximum(sums[2], 1e-300))
     # Where the logger's scores say nothing of the visitor either, nobody can tell.
-    if max(logger, rewards) > NOTHING or known < TELLING:
+    if max(logger, rewards) > NOTHING or of_logger < TELLING:
         return []
     return TARGET_SCORES.finds(
         WARNED,
@@ -717,27 +728,27 @@ def _uncorrelated(name: str, tally: Tally) -> Iterator[Finding]:
     table = tally.parts.get(("rows", name))
     if table is None or table[0].sum() < 200:
         return
-    own, other = table
+    same_row, next_row = table
     # Sums of Fisher's z of rows with the same law: no better than with another row.
-    at = np.arange(BINS)
-    means = [float(one @ at) / one.sum() for one in table]
-    variance = float(own @ (at - means[0]) ** 2) / float(own.sum())
-    spread = math.sqrt(variance * (1 / own.sum() + 1 / other.sum()))
-    if own.sum() >= RANDOM_ROWS and means[0] - means[1] < NOTHING * spread:
+    centres = np.arange(BINS)
+    means = [float(one @ centres) / one.sum() for one in table]
+    variance = float(same_row @ (centres - means[0]) ** 2) / float(same_row.sum())
+    spread = math.sqrt(variance * (1 / same_row.sum() + 1 / next_row.sum()))
+    if same_row.sum() >= RANDOM_ROWS and means[0] - means[1] < NOTHING * spread:
         yield from _of_others(name, 1.0)
         return
-    smooth = np.convolve(own, np.full(5, 0.2), mode="same")
+    smooth = np.convolve(same_row, np.full(5, 0.2), mode="same")
     mode = int(smooth.argmax())
-    middle = int(np.searchsorted(np.cumsum(other), other.sum() / 2))
+    middle = int(np.searchsorted(np.cumsum(next_row), next_row.sum() / 2))
     # Correlations must usually be far above those with another row.
-    spread = int(np.searchsorted(np.cumsum(other), 0.975 * other.sum())) - middle
+    spread = int(np.searchsorted(np.cumsum(next_row), 0.975 * next_row.sum())) - middle
     if mode - middle < max(spread, 3):
         return
-    below, mirrored = own[: middle + 1].sum(), own[min(2 * mode - middle, BINS) :].sum()
-    share = 2 * float(below - mirrored) / float(own.sum())
-    error = 2 * math.sqrt(float(below + mirrored) + 1.0) / float(own.sum())
+    below, mirrored = same_row[: middle + 1].sum(), same_row[min(2 * mode - middle, BINS) :].sum()
+    share = 2 * float(below - mirrored) / float(same_row.sum())
+    error = 2 * math.sqrt(float(below + mirrored) + 1.0) / float(same_row.sum())
     # Rows whose correlations differ much among themselves may have none as well.
-    right = own[mode:]
+    right = same_row[mode:]
     width = math.sqrt(float(right @ np.arange(len(right)) ** 2) / float(right.sum()))
     if mode - middle < NARROW * width:
         return
@@ -845,31 +856,31 @@ def count_scored(source: Source, targets: Iterable[str], *, every: bool) -> list
         return np.array([batch.n, *kept])
 
     log = source.log if isinstance(source, MemorySource) else None
-    found = counts(source.first if log is None else log)
-    if not every and (found[1:] == found[0]).all():
+    totals = counts(source.first if log is None else log)
+    if not every and (totals[1:] == totals[0]).all():
         return []
     if log is None:
-        found = source.reduce(counts, label="counting scores")
+        totals = source.reduce(counts, label="counting scores")
     return [
-        Coverage(name, int(found[0]), int(kept))
-        for name, kept in zip(names, found[1:], strict=True)
+        Coverage(name, int(totals[0]), int(kept))
+        for name, kept in zip(names, totals[1:], strict=True)
     ]
 
 
 def scored_rows(source: Source, targets: Iterable[str]) -> tuple[Source, list[Coverage]]:
     """Return the source of the rankings that the targets score in full, and the coverage of each target."""
-    found = []
+    coverages = []
     for target in targets:
         if not isinstance(source.first.targets.get(target), Scored):
             continue
-        one = Coverage(target)
-        found.append(one)
+        coverage = Coverage(target)
+        coverages.append(coverage)
         if isinstance(source, MemorySource):
             keep = _scored(source.log, target)
-            one.counted(len(keep), int(keep.sum()))
+            coverage.counted(len(keep), int(keep.sum()))
             if not keep.all():
                 source = MemorySource(source.log.where(keep), threads=source.threads)
         else:
             chosen = partial(_scored, target=target)
-            source = FilteredSource(source, chosen, one.refusal, one.counted, source.n)
-    return source, found
+            source = FilteredSource(source, chosen, coverage.refusal, coverage.counted, source.n)
+    return source, coverages

@@ -82,13 +82,13 @@ class ContextCut:
     @property
     def names(self) -> tuple[str, ...]:
         """The groups by number; missing values come last."""
-        kept = self.labels[:LABELS]
-        found = (
-            (*kept, *(["other"] if len(self.labels) > LABELS else []))
+        labels = self.labels[:LABELS]
+        named = (
+            (*labels, *(["other"] if len(self.labels) > LABELS else []))
             if self.labels
             else interval_names(self.edges)
         )
-        return (*found, "missing")
+        return (*named, "missing")
 
     def codes(self, batch: RankingLog) -> Ints:
         """Return the group of each row (n,)."""
@@ -114,23 +114,25 @@ def context_cuts(sample: RankingLog) -> tuple[ContextCut, ...]:
     """Return a cut for every context column that varies, with the quantiles of a sample of rows."""
     if sample.context is None:
         return ()
-    found = []
+    cuts = []
     for index, name in enumerate(sample.context_names):
         if name in sample.categories:
-            found.append(ContextCut(name, index, labels=tuple(sample.categories[name])))
+            cuts.append(ContextCut(name, index, labels=tuple(sample.categories[name])))
             continue
         values = sample.context[:, index]
-        seen = values[~np.isnan(values)]
-        if not len(seen) or seen.min() == seen.max():
+        present = values[~np.isnan(values)]
+        if not len(present) or present.min() == present.max():
             continue
-        edges = np.unique(np.quantile(seen, np.arange(1, QUANTILES) / QUANTILES, method="higher"))
+        edges = np.unique(
+            np.quantile(present, np.arange(1, QUANTILES) / QUANTILES, method="higher")
+        )
         # An edge at the smallest value would leave an empty group below it; where every quantile is
         # that value (a rare flag), the group above it begins at the next.
-        above = [float(edge) for edge in edges if edge > seen.min()]
-        found.append(
-            ContextCut(name, index, tuple(above or [float(seen[seen > seen.min()].min())]))
+        above = [float(edge) for edge in edges if edge > present.min()]
+        cuts.append(
+            ContextCut(name, index, tuple(above or [float(present[present > present.min()].min())]))
         )
-    return tuple(found)
+    return tuple(cuts)
 
 
 @jit
@@ -149,7 +151,7 @@ def grouped_sums(w: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
 
 def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
     """Sum count, w and w^2 by position; 1/p of the logger too."""
-    items, every = subject.items(batch), np.zeros(batch.n, np.int64)
+    items, one_group = subject.items(batch), np.zeros(batch.n, np.int64)
     sums: dict[str, Floats] = {}
     parts: Parts = {}
     for name in subject.targets:
@@ -160,7 +162,7 @@ def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
     # Only weights of policies without repeats, which no pass lends, are so skewed that cubes matter.
     for name, w in formed_weights(batch, subject, {*subject.targets} - {name for (name,) in parts}):
         table = np.zeros((1, 5, batch.K))
-        grouped_sums(w, batch.lengths, every, table)
+        grouped_sums(w, batch.lengths, one_group, table)
         parts[name,] = table[0, :4]
     if "numbers" in subject.has and subject.kind in ("factored", "position"):
         sums["1/p"] = number_sums(batch, subject)[:3]
@@ -268,9 +270,9 @@ def groups_tested(
         skew = _skewness(total, centre, common)
         mean = first / count
         spread = np.maximum(np.maximum(second / count - mean**2, 0.0), common) * design
-        near, far = mean - centre, mean - 1.0
-        low = np.where(near < 0, np.maximum(near, far), 0.0)
-        off = np.where(far > 0, far, low)
+        near, from_one = mean - centre, mean - 1.0
+        low = np.where(near < 0, np.maximum(near, from_one), 0.0)
+        off = np.where(from_one > 0, from_one, low)
         off = np.where(np.abs(off) < 1e-9, 0.0, off)
         z = np.where(off == 0, 0.0, off / np.sqrt(spread / count))
         shape = (
@@ -293,18 +295,18 @@ def _judge_group_weights(tally: Tally, subject: Subject) -> list[Finding]:
     results = {}
     for (name, kind), (names, table) in sorted(tables.items()):
         total, design = tables[name, BLOCK][1].sum(axis=0), design_effect(tally.sums.get(name))
-        found = groups_tested(table, total, tally.peaks[name], design)
-        results[name, kind] = names, table, found
-    tests = sum(int((~np.isnan(found[2])).sum()) for _, _, found in results.values())
+        results_of = groups_tested(table, total, tally.peaks[name], design)
+        results[name, kind] = names, table, results_of
+    tests = sum(int((~np.isnan(results_of[2])).sum()) for _, _, results_of in results.values())
     findings = [
-        _group_finding(name, kind, names, table, found, tests=tests, subject=subject)
-        for (name, kind), (names, table, found) in results.items()
+        _group_finding(name, kind, names, table, results_of, tests=tests, subject=subject)
+        for (name, kind), (names, table, results_of) in results.items()
     ]
     # Where one target alone is off, its probabilities are wrong and not the log.
-    blamed = {name for (name, _), one in zip(results, findings, strict=True) if one.blamed}
+    blamed = {name for (name, _), made in zip(results, findings, strict=True) if made.blamed}
     if len(blamed) == 1 < len(subject.targets):
         (alone,) = blamed
-        findings = [replace(one, target=alone) if one.blamed else one for one in findings]
+        findings = [replace(made, target=alone) if made.blamed else made for made in findings]
     return findings or GROUP_WEIGHTS.skipped(
         f"no target to check; name one with {say('--target', 'NAME', 'targets=[NAME]')} or "
         f"{say('--segment', 'COLUMN', 'segments=[COLUMN]')}"
@@ -328,12 +330,12 @@ def _group_finding(
     kind: str,
     labels: list[str],
     table: Floats,
-    found: tuple[Floats, Floats, Floats],
+    tests_of_groups: tuple[Floats, Floats, Floats],
     *,
     tests: int,
     subject: Subject,
 ) -> Finding:
-    mean, z, p = found
+    mean, z, p = tests_of_groups
     check = f"mean-weight-by-{kind}"
     if np.isnan(p).all():
         return finding(
@@ -391,12 +393,12 @@ def _apart(bad: list[int], table: Floats, mean: Floats, z: Floats) -> list[int]:
     centre = table[:, 1, :].sum(axis=0) / np.maximum(count.sum(axis=0), 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         # The distance from the common mean, in the same standard errors.
-        far = np.where(mean != 1.0, z * (mean - centre) / (mean - 1.0), 0.0)
-    found = [one for one in bad if np.nanmax(np.abs(far[one])) > APART]
+        from_centre = np.where(mean != 1.0, z * (mean - centre) / (mean - 1.0), 0.0)
+    distinct = [one for one in bad if np.nanmax(np.abs(from_centre[one])) > APART]
     # Without them weights average 1; otherwise the fault is everywhere, and no group's.
-    _, _, p = mean_tests(np.delete(table, found, axis=0).sum(axis=0))
+    _, _, p = mean_tests(np.delete(table, distinct, axis=0).sum(axis=0))
     everywhere = bool((np.nan_to_num(p, nan=1.0) * len(p) <= LIMITING).any())
-    return [] if everywhere or count[found].sum() > count.sum() / 2 else found
+    return [] if everywhere or count[distinct].sum() > count.sum() / 2 else distinct
 
 
 def _overall(tally: Tally, subject: Subject, small: bool) -> list[Finding]:
@@ -404,20 +406,24 @@ def _overall(tally: Tally, subject: Subject, small: bool) -> list[Finding]:
 
     `small` says that the logger's numbers are too small to be probabilities.
     """
-    known = {name: tally.parts[name,] for name in subject.targets if (name,) in tally.parts}
-    found = {name: mean_tests(sums) for name, sums in known.items()}
-    if not found:
+    sums_of = {name: tally.parts[name,] for name in subject.targets if (name,) in tally.parts}
+    tests_by_target = {name: mean_tests(sums) for name, sums in sums_of.items()}
+    if not tests_by_target:
         return WEIGHTS.skipped("no target policy was named, or its weights cannot be formed")
-    weak = {name: p * np.sum(~np.isnan(p)) <= LIMITING for name, (_, _, p) in found.items()}
-    alone = len(found) > 1 == sum(one.any() for one in weak.values())
+    weak = {
+        name: p * np.sum(~np.isnan(p)) <= LIMITING for name, (_, _, p) in tests_by_target.items()
+    }
+    alone = (
+        len(tests_by_target) > 1 == sum(weak_positions.any() for weak_positions in weak.values())
+    )
     return [
         _unmatched(name, subject)
         # No weight at all, where there are enough rows for one.
         if not sums[1].any() and sums[0].max() >= TESTED_ESS
-        else _drafted(name, found[name][0], weak[name])
+        else _drafted(name, tests_by_target[name][0], weak[name])
         if isinstance(subject.first.propensity, TeamDraft) and weak[name].any()
-        else _overall_finding(name, *found[name], weak[name], alone=alone, small=small)
-        for name, sums in known.items()
+        else _overall_finding(name, *tests_by_target[name], weak[name], alone=alone, small=small)
+        for name, sums in sums_of.items()
     ]
 
 
@@ -426,16 +432,16 @@ def _unmatched(name: str, subject: Subject) -> Finding:
 
     Numbers of it may belong to other rows, a policy of the log's own candidates cannot.
     """
-    known = isinstance(subject.first.target(name), Policy)
+    is_policy = isinstance(subject.first.target(name), Policy)
     return finding(
         WEIGHTS.code,
-        WARNED if known else FAILED,
+        WARNED if is_policy else FAILED,
         f"'{name}' gives probability 0 to every logged item",
         "it sorts, and the logger never showed its lists"
-        if known
+        if is_policy
         else "its column belongs to other rows or items, or it never shows what was logged",
         "a logging policy that explores more, near what this target shows"
-        if known
+        if is_policy
         else "join the target to the rankings by their ids, with the same item ids",
         target=name,
     )
@@ -494,8 +500,8 @@ def _inverse(tally: Tally, subject: Subject) -> Finding:
     if "1/p" not in tally.sums:
         return finding(check, SKIPPED, f"'{subject.kind}' propensities are not of single items")
     sums, size = tally.sums["1/p"], max(int(tally.peaks["actions"][0]), subject.first.n_actions)
-    most = (sums[1] / np.maximum(sums[0], 1)).max()
-    text = f"the mean of 1/propensity is at most {most:.4g}, with {size:,} items"
+    largest = (sums[1] / np.maximum(sums[0], 1)).max()
+    text = f"the mean of 1/propensity is at most {largest:.4g}, with {size:,} items"
     # In units of the number of items: then the law to test is a mean of 1, as for weights.
     scaled = sums / np.array([1.0, size, size**2])[:, None]
     mean, z, p = mean_tests(scaled)
@@ -543,14 +549,14 @@ def row_groups(batch: RankingLog, subject: Subject) -> RowGroups:
 
 
 def _row_groups(batch: RankingLog, subject: Subject) -> RowGroups:
-    found: RowGroups = {BLOCK: subject.stretches(batch)}
-    found |= {cut.column: (list(cut.names), cut.codes(batch)) for cut in subject.cuts}
-    if subject.time is not None and DAY not in found:
-        found[DAY] = coded(days_of(batch, subject.time))
+    groups: RowGroups = {BLOCK: subject.stretches(batch)}
+    groups |= {cut.column: (list(cut.names), cut.codes(batch)) for cut in subject.cuts}
+    if subject.time is not None and DAY not in groups:
+        groups[DAY] = coded(days_of(batch, subject.time))
     for segment in subject.segments:
-        if segment.column not in found:
-            found[segment.column] = coded(segment.labels(batch))
-    return found
+        if segment.column not in groups:
+            groups[segment.column] = coded(segment.labels(batch))
+    return groups
 
 
 def coded(labels: NDArray[Any]) -> tuple[list[str], Ints]:
@@ -619,15 +625,15 @@ def lift_sums(
 
 def _judge_lift_by_halves(tally: Tally, subject: Subject) -> list[Finding]:
     """Warn where the lift changes along the log beyond chance."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     tables = families(tally.parts)
     chance = CHANCE_OF_ROWS if subject.time is None else CHANCE
     for (name, _), (labels, table) in tables.items():
         order = np.argsort([int(one) for one in labels] if subject.time is None else labels)
-        found += _changed(name, table[order], tally.sums.get(name), chance / (2 * len(tables)))
+        findings += _changed(name, table[order], tally.sums.get(name), chance / (2 * len(tables)))
     if not tables:
         return []
-    return found or LIFT_BY_HALVES.passed("the lift is alike in both halves of the log")
+    return findings or LIFT_BY_HALVES.passed("the lift is alike in both halves of the log")
 
 
 #: The lift does not change in the course of the log.
@@ -654,12 +660,12 @@ def _changed(name: str, table: Floats, units: Floats | None, chance: float) -> I
     if min(first[0], second[0]) < FEWEST or min(first[1], second[1]) <= 0:
         return
     total = table.sum(axis=0)
-    for at in (2, 4):
-        halves = [float(half[at] / half[1]) for half in (first, second)]
-        spread = max(total[at + 1] / total[0] - (total[at] / total[0]) ** 2, 0.0)
+    for split in (2, 4):
+        halves = [float(half[split] / half[1]) for half in (first, second)]
+        spread = max(total[split + 1] / total[0] - (total[split] / total[0]) ** 2, 0.0)
         # Rows of one user are alike, and count for less.
-        design = design_effect(None if units is None else units.T[[0, at, at + 1]])
-        trend = float(moment @ (table[:, at] - table[:, 1] * total[at] / total[1]))
+        design = design_effect(None if units is None else units.T[[0, split, split + 1]])
+        trend = float(moment @ (table[:, split] - table[:, 1] * total[split] / total[1]))
         p = two_sided(trend, math.sqrt(design * spread * float(moment**2 @ n)))
         if p <= chance and abs(halves[0] - halves[1]) > MATERIAL * abs(sum(halves)) / 2:
             lifts = [100 * float(half[2] / half[1]) for half in (first, second)]
