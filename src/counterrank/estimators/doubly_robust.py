@@ -15,18 +15,28 @@ from counterrank.common.messages import Message
 from counterrank.common.records import Json
 from counterrank.estimators.base import Estimator, Fitted, View, Workspace
 from counterrank.estimators.contribution import ContributionFit
-from counterrank.estimators.crossfit import fit_drawn, predicted, trained, training_pages
+from counterrank.estimators.crossfit import (
+    DEFAULTS,
+    fit_drawn,
+    predicted,
+    trained,
+    training_pages,
+)
 from counterrank.estimators.masked import Weights, weights_for
 from counterrank.estimators.names import weights_word
 from counterrank.estimators.solution import RIPS_TRAITS, Traits, traits_of_weights
 from counterrank.models import (
     LinearModel,
     RewardModel,
+    Stream,
     can_average,
     fit_close,
     fit_learner,
     fit_linear,
+    rankings_of,
+    stream,
 )
+from counterrank.statistics import Quantity, fold_deviations
 
 
 def need_mean(workspace: Workspace, name: str) -> None:
@@ -134,8 +144,41 @@ def model_fit(
         return np.asfortranarray(mean + w * (view.reward - q)), w
 
     key = (name, id(model), None if weights is None else weights.key)
-    fitted = {"regression": details}
-    return ContributionFit(name, workspace, contributions, key, traits, details=fitted, **options)
+    fit = ContributionFit(
+        name, workspace, contributions, key, traits, details={"regression": details}, **options
+    )
+    if isinstance(model, RewardModel):
+        fit.widened = with_model_error(workspace, model, weights, traits)
+    return fit
+
+
+def with_model_error(
+    workspace: Workspace, model: RewardModel, weights: Weights | None, traits: Traits
+) -> Callable[[Quantity], Quantity]:
+    """Return what adds the error of the model to a value, whose rows know only that of their rewards.
+
+    - the differences between the fits of folds (delete-a-fold jackknife), on some rows
+    - what the log hardly shows of the target (`models/doubt.py`), unless the weights correct any model
+    """
+    target = workspace.target
+    sample = workspace.source.sample(
+        DEFAULTS.compared_rows, stream(workspace.seed, Stream.COMPARED_ROWS)
+    )
+    view, rankings = View(sample, target), rankings_of(sample)
+
+    def value(fold: int) -> float:
+        left_out = np.full(sample.n, fold)
+        y = model.mean_under(sample, target, left_out)
+        if weights is not None:
+            y = y + weights.weigh(view) * (sample.reward - model.expected(rankings, left_out))
+        return float((y @ sample.position_weights).mean())
+
+    corrected = traits.order(sample.K) == sample.K
+    doubt = 0.0 if corrected else model.doubt(sample, target)
+    with np.errstate(over="ignore", invalid="ignore"):
+        by_fold = np.array([value(fold) for fold in range(model.folds)])
+    deviations = fold_deviations(by_fold) if model.folds > 1 and sample.n else np.zeros(0)
+    return lambda quantity: replace(quantity, refits=deviations, model_variance=doubt)
 
 
 def around_model(traits: Traits) -> Traits:

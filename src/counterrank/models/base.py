@@ -72,6 +72,10 @@ class RewardModel(ABC):
             out[rows] = values.reshape(drawn.shape).mean(axis=1)
         return out
 
+    def doubt(self, batch: RankingLog, target: str) -> float:
+        """Return what the log hardly shows of the target's change, as a variance; zero where that is not known."""
+        return 0.0
+
     def history(
         self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
     ) -> History:

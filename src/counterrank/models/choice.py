@@ -1,6 +1,6 @@
 """Which reward model a log gets: the one with the least squared error on rows it has not seen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -44,7 +44,8 @@ def fit_close(training: Training, *, seed: int = 0, within: float = settings.CLO
     sample = training.source.sample(settings.VISIBILITY_ROWS, stream(seed, Stream.VISIBILITY_ROWS))
     rows = Rows.of(sample, layout)
     found: dict[str, Chosen] = {"ridge": linear}
-    found |= fit_visibility(rows, layout, draws=linear.draws, seed=linear.seed)
+    visible = fit_visibility(rows, layout, draws=linear.draws, seed=linear.seed)
+    found |= {name: replace(model, ridge=linear) for name, model in visible.items()}
     logged = rankings_of(sample)
     errors = {
         name: squared_loss(model, logged, sample.reward, rows.fold) for name, model in found.items()

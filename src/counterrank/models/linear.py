@@ -92,6 +92,8 @@ class LinearModel(RewardModel):
 
     def doubt(self, batch: RankingLog, target: str) -> float:
         """Return the posterior variance of the target's change from the logged reward (`doubt.py`)."""
+        if whole_distribution(batch, target) is None:
+            return 0.0
         return doubt(self.layout, self.posteriors, batch, target)
 
     def cascade(self, batch: RankingLog, target: str) -> tuple[Floats, Floats]:

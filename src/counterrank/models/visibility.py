@@ -45,6 +45,12 @@ class VisibilityModel(RewardModel):
     details: Json = field(default_factory=dict)
     draws: int = settings.DRAWS
     seed: int = 0
+    #: The ridge of the same rows, whose prior says what the log hardly shows.
+    ridge: RewardModel | None = None
+
+    def doubt(self, batch: RankingLog, target: str) -> float:
+        """Return the doubt of the ridge: what the log does not show, no model of it knows."""
+        return 0.0 if self.ridge is None else self.ridge.doubt(batch, target)
 
     @property
     def folds(self) -> int:

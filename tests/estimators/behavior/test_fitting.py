@@ -8,6 +8,7 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators.behavior import BehaviorTree, Candidate, fit_source
+from counterrank.estimators.behavior.forest import doubt_of
 from counterrank.estimators.behavior.pairs import excess, pair_rows
 from counterrank.estimators.weights.ratios import ratios_of
 from counterrank.research.simulate import published, true_value
@@ -58,11 +59,13 @@ def test_the_interval_allows_for_what_is_left_of_the_distance_to_all_pairs(log):
     totals = own + blend.share * (pairs - own)
     assert 0 < blend.share < 1
     assert found.value == pytest.approx(totals.mean(), rel=1e-12)
-    spread = rows.stretched(blend.triples).sum(axis=1).std()
-    error = max(totals.std(ddof=1), spread) / np.sqrt(log.n)
+    stretched = rows.stretched(blend.triples).sum(axis=1)
+    error = max(totals.std(ddof=1), stretched.std()) / np.sqrt(log.n)
     more = rows.triples.sum(axis=1)
-    gap = abs(totals.mean() - pairs.mean())
-    gap += np.sqrt(max(more.mean() ** 2 - more.var() / log.n, 0.0))
+    # The error of V_2 holds the noise of V_2 - V_c already.
+    distance = (own - pairs).mean() ** 2 - (own - stretched).var() / log.n
+    gap = (1 - blend.share) * np.sqrt(max(distance, 0.0))
+    gap += np.sqrt(max(more.mean() ** 2 - 4 * more.var() / log.n, 0.0))
     assert found.allowance == pytest.approx(gap, rel=1e-9)
     assert found.stderr == pytest.approx(error, rel=1e-9)
     half = bias_aware_half(error, gap, 0.9, log.n - 1)
@@ -72,6 +75,21 @@ def test_the_interval_allows_for_what_is_left_of_the_distance_to_all_pairs(log):
     # What is allowed for is allowed for in the lift too, and in shares of what the logger earned.
     assert found.lift.high - found.lift.value > gap
     assert found.lift.relative_high - found.lift.relative > gap / base
+
+
+def test_what_chance_explains_is_no_bias():
+    """Differences of mean d with n variances: d^2 less one of the gap, and less four of the triples."""
+    n = 400
+    sides = np.tile([1.0, -1.0], n // 2)
+    own, pairs = 2.0 + 0.0 * sides, 1.7 + 4.0 * sides
+    doubt = doubt_of(own, pairs, pairs, 0.5 + 2.0 * sides)
+    assert doubt.gap == pytest.approx(np.sqrt(0.3**2 - 16.0 / n))
+    assert doubt.triples == pytest.approx(np.sqrt(0.5**2 - 4 * 4.0 / n))
+    assert doubt.stderr == pytest.approx(4.0 / np.sqrt(n))
+    assert doubt_of(own, 1.9 + 4.0 * sides, pairs, 0.3 + 2.0 * sides).gap == 0.0
+    assert doubt_of(own, pairs, pairs, 0.1 + 2.0 * sides).triples == 0.0
+    # A spread that is no number is that of the rows.
+    assert doubt_of(own, pairs, np.full(n, np.nan), sides).gap == doubt.gap
 
 
 def test_intervals_hold_though_the_models_were_chosen():

@@ -17,7 +17,6 @@ The step needs three sums, so it works on streams. Its error follows from the co
 the delta method, by unit where there are units.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,7 +41,6 @@ from counterrank.estimators.crossfit import (
 )
 from counterrank.estimators.weights.ratios import ratios_of
 from counterrank.models import (
-    LinearModel,
     RepeatedLists,
     RewardModel,
     Stream,
@@ -178,10 +176,9 @@ def fit_aimed(workspace: Workspace) -> Predictions:
     return replace(models, paired=True, span=span, unknown=unknown)
 
 
-def doubt_of(models: Sequence[RewardModel], shares: Floats, log: RankingLog, target: str) -> float:
-    """Return what the log leaves unknown of the change that the models expect, as a variance."""
-    rows = log.take(np.arange(0, log.n, -(-log.n // DEFAULTS.doubt_rows)))
-    return sum(model.doubt(rows, target) for model in models if isinstance(model, LinearModel))
+def doubt_of(model: RewardModel, log: RankingLog, target: str) -> float:
+    """Return what the log leaves unknown of the change that a closed-form model expects, as a variance."""
+    return model.doubt(log.take(np.arange(0, log.n, -(-log.n // DEFAULTS.doubt_rows))), target)
 
 
 def nuisances_for(workspace: Workspace) -> tuple[Predictions, tuple[str, ...]]:
@@ -199,7 +196,7 @@ def nuisances_for(workspace: Workspace) -> tuple[Predictions, tuple[str, ...]]:
         if first.distribution(LOGGING) is not None:
             with np.errstate(divide="ignore"):
                 span = span_of(np.log(ratios_of(rows, target).rho[rows.action >= 0]))
-        unknown = doubt_of(close.models, shares, rows, target)
+        unknown = doubt_of(close.models[0], rows, target)
         details = close.models[0].details | {"doubt": unknown**0.5}
         predictions = Predictions(
             close.models, shares, details=details, span=span, unknown=unknown, doubted=unknown > 0.0

@@ -18,6 +18,7 @@ from counterrank.common.records import Record
 from counterrank.estimators.behavior.growing import Group
 from counterrank.estimators.behavior.masks import SETS, Candidate, as_mask
 from counterrank.estimators.behavior.pairs import Blend, share_of
+from counterrank.estimators.behavior.settings import CHANCE
 from counterrank.estimators.behavior.training import Bins, TrainingSet
 from counterrank.estimators.weights.ratios import Ratios
 
@@ -30,10 +31,11 @@ _MOST_CODES = 1_000_000
 class Doubt(Record):
     """How far an estimate may be off because its models were chosen on its own rows.
 
-    `gap` is the distance of the models' estimate to the value from all pairs of items
-    (`pairs`), for which no model was chosen; `triples` the size of what triples add to that
-    value, less their noise: so large is what is left out, be it the triples themselves or, where
-    these were counted, effects of more items. `stderr` is the standard error of that value.
+    `gap` is the distance of the models' estimate to the value from all pairs of items (`pairs`), for
+    which no model was chosen, less the noise of that distance: the standard error holds it. `triples` is
+    what triples add to that value beyond chance: so large is what is left out, be it the triples
+    themselves or, where these were counted, effects of more items. `stderr` is the standard error of
+    that value.
     """
 
     gap: float
@@ -59,12 +61,13 @@ def doubt_of(own: Floats, value: Floats, stretched: Floats, triples: Floats) -> 
     """
     n = max(len(own), 1)
     # With the spread that the tails of pairs have: few logs hold their extreme rows.
-    error = float(stretched.std()) / math.sqrt(n)
-    if not math.isfinite(error):
-        error = float(value.std()) / math.sqrt(n)
+    spread = stretched if math.isfinite(float(stretched.std())) else value
     # E mean^2 = effect^2 + variance of the mean.
-    square = float(triples.mean()) ** 2 - float(triples.var()) / n
-    return Doubt(abs(float((own - value).mean())), math.sqrt(max(square, 0.0)), error)
+    gap = float((own - value).mean()) ** 2 - float((own - spread).var()) / n
+    # Products of three ratios are mostly noise: two standard errors of theirs are chance.
+    square = float(triples.mean()) ** 2 - (CHANCE**2) * float(triples.var()) / n
+    left_out = math.sqrt(max(square, 0.0))
+    return Doubt(math.sqrt(max(gap, 0.0)), left_out, float(spread.std()) / math.sqrt(n))
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ MOST_REWARD = 1e60
 PAIRS_EVIDENCE = 2.5
 #: Power: nearly all or nothing: effects that are clear are not shrunk (the same worlds).
 PAIRS_STEEPNESS = 4.0
+#: Standard errors: what triples add up to is chance; without any, 5 % of logs show more.
+CHANCE = 2.0
 #: Of the rows: they stand for the target's own log.
 PASIF_SHARE = 0.2
 #: Splits: with fewer the average depends on which splits were drawn.
