@@ -4,11 +4,14 @@
     python -m benchmarks.aips random:40 0 8          # 8 logs of each of 40 worlds
     python -m benchmarks.aips groups:40 0 8
     python -m benchmarks.aips text:8 0 8
+    python -m benchmarks.lift --only premise --estimators auto,aips,dr-aips,ips,iips,rips --of auto,aips,dr-aips
 
-Worlds are those of `counterrank.research.bench`. For each estimator: MSE / published MSE of AIPS with its
-oracle (worlds `published`) and MSE / best of IPS, IIPS and RIPS on the same logs, geometric means over
-worlds (worst world), and how often 95 % intervals contained the truth (worst world). Worlds of `random`
-and `groups` are told in two halves, to see how far the numbers move. 5 to 15 minutes each.
+The last line judges lifts in worlds of the paper's premise: groups that one column tells apart, policies
+that depend on the context. Other worlds are those of `counterrank.research.bench`. For each estimator: MSE
+/ published MSE of AIPS with its oracle (worlds `published`) and MSE / best of IPS, IIPS and RIPS on the
+same logs, geometric means over worlds (worst world), and how often 95 % intervals contained the truth
+(worst world). Worlds of `random` and `groups` are told in two halves, to see how far the numbers move. 5
+to 15 minutes each.
 """
 
 import sys

@@ -30,6 +30,7 @@ POPULATIONS: dict[str, Callable[[str, Path | None, Kept], list[Cell]]] = {
     "shaped": simulated.shaped,
     "factored": simulated.factored,
     "groups": groups.cells,
+    "premise": groups.premise,
     "close": simulated.close,
     "special": simulated.special,
 }

@@ -6,6 +6,7 @@ depends on other items of the page, by pairs, by triples or as a product. Models
 same for all users are wrong together, and whole rankings are too rare to show it.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,12 +18,18 @@ from benchmarks.lift.cells import DRAWS, TARGET, Case, Cell, Floats, Ints, Kept,
 from counterrank.data.log import Propensity
 
 GROUPS, FEATURES = 3, 3
+#: Of a standard normal column.
+TERCILES = (-0.43, 0.43)
 TRUE_ROWS = 2**18
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """A world of groups; everything follows from the seed. `hidden`: the log has no context."""
+    """A world of groups; everything follows from the seed.
+
+    `hidden`: the log has no context. `column`: one column of the context tells the groups apart, as the
+    premise of behaviour trees is; otherwise it is the nearest of three centres.
+    """
 
     seed: int
     effect: Literal["pair", "triple", "product"]
@@ -32,6 +39,7 @@ class Groups:
     epsilon: float = 0.3
     binary: bool = False
     hidden: bool = False
+    column: bool = False
 
 
 class World:
@@ -61,6 +69,8 @@ class World:
     def expected(self, x: Floats, action: Ints) -> Floats:
         """Return the expected rewards of pages (n, K)."""
         group = ((x[:, None] - self.centre) ** 2).sum(axis=2).argmin(axis=1)
+        if self.groups.column:
+            group = np.digitize(x[:, 0], TERCILES)
         K, kind = self.groups.K, self.groups.effect
         q = 1.0 + self.own[group[:, None], np.arange(K), action]
         for k in range(K):
@@ -134,20 +144,41 @@ SETTINGS = (
 )
 
 
-def cells(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
-    """Return the cells."""
+#: The premise of behaviour trees: light and heavy weights, pairs and triples, short and long logs.
+PREMISE = tuple(
+    {"effect": effect, "K": 6, "epsilon": epsilon, "n": n, "column": True}
+    for effect in ("pair", "triple")
+    for epsilon in (0.7, 0.3)
+    for n in (2_000, 8_000)
+)
 
-    def cell(place: int, options: dict[str, object]) -> Cell:
-        seed = int(np.random.default_rng([DRAWS[draws], 79, place]).integers(10**9))
+
+def cells(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
+    """Return the cells whose groups are the nearest of three centres."""
+    return cells_of("groups", SETTINGS, draws, kept, 79)
+
+
+def premise(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
+    """Return the cells whose groups one column of the context tells apart."""
+    return cells_of("premise", PREMISE, draws, kept, 97)
+
+
+def cells_of(
+    population: str, settings: Sequence[Mapping[str, object]], draws: str, kept: Kept, stream: int
+) -> list[Cell]:
+    """Return a cell for each of the settings."""
+
+    def cell(place: int, options: Mapping[str, object]) -> Cell:
+        seed = int(np.random.default_rng([DRAWS[draws], stream, place]).integers(10**9))
         world = Groups(seed, **options)  # type: ignore[arg-type]
         words = [
             f"{name} {value}" if name != "effect" else str(value) for name, value in options.items()
         ]
 
         def make(number: int) -> Case:
-            truth = kept.truth(f"groups-{seed}-{place}", lambda: World(world).truth())
+            truth = kept.truth(f"{population}-{seed}-{place}", lambda: World(world).truth())
             return Case(World(world).log(np.random.default_rng([seed, number])), truth)
 
-        return Cell("groups", f"{place} {', '.join(words)}", make)
+        return Cell(population, f"{place} {', '.join(words)}", make)
 
-    return [cell(place, options) for place, options in enumerate(SETTINGS)]
+    return [cell(place, options) for place, options in enumerate(settings)]

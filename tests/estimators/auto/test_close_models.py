@@ -101,3 +101,22 @@ def test_what_the_logger_knew_and_the_log_lacks_is_read_from_its_distributions()
     # No item changes a reward. Without the distributions, item 1 seems to earn 0.6 more at each position.
     assert abs(models["value"] - log.reward.sum(axis=1).mean()) < 0.1
     assert abs(found.lift.value) < 0.1 and found.lift.low < 0 < found.lift.high
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_knowing_the_whole_logger_adds_a_step_and_changes_no_model(seed):
+    """Models do not depend on what is known of the logger, so that knowing more cannot make them worse."""
+    env = simulate.random(seed, reward="pairwise", K=4, actions=3, form="paper")
+    log = env.draw(1000, np.random.default_rng(2)).to_log()
+    names = ("action", "reward", "propensity", "targets", "context")
+    fields = {name: getattr(log, name) for name in names}
+    less = cr.RankingLog(**fields, dists={"new": log.dists["new"]})
+    known, unknown = (cr.Auto().estimate(each, "new").details for each in (log, less))
+    assert known["models"] == pytest.approx(unknown["models"], rel=1e-12)
+    assert known["regression"] == unknown["regression"]
+    members = [{row["member"]: row for row in each["members"]} for each in (known, unknown)]
+    assert set(members[0]) - set(members[1]) == {"aimed"}
+    for name in members[1]:
+        assert members[0][name]["value"] == pytest.approx(members[1][name]["value"], rel=1e-12)
+    dr = [cr.DR(weights="iips").estimate(each, "new") for each in (log, less)]
+    assert dr[0].value == dr[1].value and dr[0].stderr == dr[1].stderr
