@@ -97,6 +97,7 @@ def corrections(summary: Summary) -> list[int]:
 
 
 RULES: dict[str, Rule] = {
+    "without own positions": steps(4, 4),
     "aimed and weights from sqrt(2) standard errors on": steps(2, 2),
     "aimed from sqrt(2) on": steps(2, 4),
     "weights from sqrt(2) on": steps(4, 2),
