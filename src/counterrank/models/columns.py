@@ -172,37 +172,37 @@ def indicators(action: Ints, A: int) -> Floats:
     return np.asarray(action.T[:, None] == np.arange(A)[:, None], dtype=np.float64)
 
 
-def expected(wanted: Floats, lengths: Ints, K: int) -> Floats:
+def expected(distribution: Floats, lengths: Ints, K: int) -> Floats:
     """Return a distribution (n, 1 or K, A) as (K, A, n), zero in the padding.
 
     (1, A, n) where all positions have the same and none is padded.
     """
-    columns = np.ascontiguousarray(wanted.transpose(1, 2, 0))
+    columns = np.ascontiguousarray(distribution.transpose(1, 2, 0))
     if not (lengths == K).all():
         columns = columns * (np.arange(K)[:, None, None] < lengths)
     return np.asarray(columns)
 
 
 def columns_of(
-    layout: Layout, given: Arrays, shown: Floats, at: Iterable[int], out: Floats
+    layout: Layout, arrays: Arrays, shown: Floats, positions: Iterable[int], out: Floats
 ) -> Iterator[int]:
-    """Fill out (D, n) with the columns of each of the positions `at`, and yield the position.
+    """Fill out (D, n) with the columns of each of the positions `positions`, and yield the position.
 
     `shown` (K or 1, A, n) are indicators of actions, or a distribution of independent positions. Columns
     are linear in it, except for products of counts, whose means contain covariances.
     """
     _, cross, squares, blocks = layout.starts
-    (b, c), x = layout.products, np.ascontiguousarray(given.x.T)
+    (b, c), x = layout.products, np.ascontiguousarray(arrays.x.T)
     out[:cross] = x
     # Covariances p(b) (1{b = c} - p(c)) of independent positions add up; those of indicators are zero.
     sums = [shown]
     if len(b):
         sums.append(shown[:, b] * ((b == c)[:, None] - shown[:, c]))
     # One distribution stands for all positions.
-    totals = [every.sum(axis=0) * (layout.K if len(every) == 1 else 1) for every in sums]
-    for k in at:
+    totals = [block.sum(axis=0) * (layout.K if len(block) == 1 else 1) for block in sums]
+    for k in positions:
         count, *spread = (
-            total - every[min(k, len(every) - 1)] for total, every in zip(totals, sums, strict=True)
+            total - block[min(k, len(block) - 1)] for total, block in zip(totals, sums, strict=True)
         )
         if layout.cross:
             crossed = out[cross:squares].reshape(layout.d, layout.A, -1)
@@ -219,21 +219,29 @@ def columns_of(
         yield k
 
 
-def logged_values(layout: Layout, given: Arrays, coef: Floats, row: Ints | None = None) -> Floats:
+def logged_values(layout: Layout, arrays: Arrays, coef: Floats, row: Ints | None = None) -> Floats:
     """Return z' coef[fit, k, a_k] (m, K) for coefficients (fits, K, A, D), zero in the padding.
 
     With `row` (m,) actions and fits are those of m rankings of the requests `row`.
     """
-    row = np.arange(len(given.action)) if row is None else row
+    row = np.arange(len(arrays.action)) if row is None else row
     products, crossed = layout.products, layout.d if layout.cross else 0
-    return values_of(layout.slots, products, crossed, given.action, row, given.fit, given.x, coef)
+    return values_of(
+        layout.slots, products, crossed, arrays.action, row, arrays.fit, arrays.x, coef
+    )
 
 
 @vector_jit
 def values_of(  # noqa: C901
-    slots: Ints, products: tuple[Ints, Ints], crossed: int, action: Ints, row: Ints, fit: Ints,
-    x: Floats, coef: Floats,
-) -> Floats:  # fmt: skip
+    slots: Ints,
+    products: tuple[Ints, Ints],
+    crossed: int,
+    action: Ints,
+    row: Ints,
+    fit: Ints,
+    x: Floats,
+    coef: Floats,
+) -> Floats:
     """Return z' coef[fit, k, a_k] (m, K) of rankings of the requests `row` (m,), zero in the padding.
 
     `crossed` context columns are multiplied by counts.
@@ -241,7 +249,7 @@ def values_of(  # noqa: C901
     b, c = products
     (m, K), A, p = action.shape, coef.shape[2], x.shape[1]
     dense = p + len(b) + A * crossed
-    count, z, made = np.empty(A), np.empty((A, dense)), np.full(A, -1)
+    count, z, computed_for = np.empty(A), np.empty((A, dense)), np.full(A, -1)
     # Slots with the same action share their columns.
     out = np.zeros((m, K))
     for i in range(m):
@@ -252,25 +260,25 @@ def values_of(  # noqa: C901
             length += 1
         for k in range(length):
             u = action[i, k]
-            if made[u] != i:
-                made[u] = i
+            if computed_for[u] != i:
+                computed_for[u] = i
                 count[u] -= 1.0
                 for j in range(p):
                     z[u, j] = x[r, j]
-                at = p
+                start = p
                 for j in range(1, crossed + 1):
                     for a in range(A):
-                        z[u, at + a] = x[r, j] * count[a]
-                    at += A
+                        z[u, start + a] = x[r, j] * count[a]
+                    start += A
                 for j in range(len(b)):
-                    z[u, at + j] = count[b[j]] * count[c[j]]
+                    z[u, start + j] = count[b[j]] * count[c[j]]
                 count[u] += 1.0
             value = 0.0
             for j in range(dense):
                 value += z[u, j] * coef[f, k, u, j]
-            for other in range(length):
-                if other != k:
-                    value += coef[f, k, u, dense + slots[k, other] * A + action[i, other]]
+            for neighbour in range(length):
+                if neighbour != k:
+                    value += coef[f, k, u, dense + slots[k, neighbour] * A + action[i, neighbour]]
             out[i, k] = value
     return out
 
@@ -281,8 +289,10 @@ def pair_slots(K: int) -> Ints:
     >>> pair_slots(3).tolist()
     [[0, 0, 1], [0, 0, 1], [0, 1, 1]]
     """
-    other = np.arange(K)
-    return np.where(other < other[:, None], other, np.maximum(other - 1, 0)).astype(np.int64)
+    positions = np.arange(K)
+    return np.where(positions < positions[:, None], positions, np.maximum(positions - 1, 0)).astype(
+        np.int64
+    )
 
 
 def count_slots(K: int) -> Ints:

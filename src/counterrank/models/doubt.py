@@ -24,14 +24,14 @@ def doubt(layout: Layout, posteriors: tuple[Posterior, ...], log: RankingLog, ta
 
 def column_change(layout: Layout, log: RankingLog, target: str) -> Floats:
     """Return the mean columns under the target less the logged ones (B, K, A, D), by group and own action."""
-    given, wanted = layout.arrays(log), whole_distribution(log, target)
-    assert wanted is not None
+    arrays, distribution = layout.arrays(log), whole_distribution(log, target)
+    assert distribution is not None
     out = np.zeros((layout.B, layout.K, layout.A, layout.width))
-    for f, rows in blocks_of(given.fit):
-        part, columns = given.take(rows), np.empty((layout.width, len(rows)))
-        by_target = expected(wanted[rows], part.lengths, layout.K)
-        for sign, shown in ((1.0, by_target), (-1.0, indicators(part.action, layout.A))):
-            for k in columns_of(layout, part, shown, range(layout.K), columns):
+    for f, rows in blocks_of(arrays.fit):
+        group, columns = arrays.take(rows), np.empty((layout.width, len(rows)))
+        by_target = expected(distribution[rows], group.lengths, layout.K)
+        for sign, shown in ((1.0, by_target), (-1.0, indicators(group.action, layout.A))):
+            for k in columns_of(layout, group, shown, range(layout.K), columns):
                 # The own position is independent of the others.
                 out[f % layout.B, k] += sign * (shown[min(k, len(shown) - 1)] @ columns.T)
     return out / log.n

@@ -32,35 +32,39 @@ class Grams(Summed):
 
 
 def grams_of(
-    batch: RankingLog, layout: Layout, *, weight: Floats | None = None, given: Arrays | None = None,
+    batch: RankingLog,
+    layout: Layout,
+    *,
+    weight: Floats | None = None,
+    arrays: Arrays | None = None,
     reward: Floats | None = None,
-) -> Grams:  # fmt: skip
+) -> Grams:
     """Return the Grams of a batch.
 
-    `weight` (n, K) weighs rows, position by position; `given` are its arrays, if known; `reward`
+    `weight` (n, K) weighs rows, position by position; `arrays` are its arrays, if known; `reward`
     (n, K) replaces its rewards (the working responses of a Newton step).
     """
-    given = layout.arrays(batch) if given is None else given
+    arrays = layout.arrays(batch) if arrays is None else arrays
     rewards = batch.reward if reward is None else reward
     K, A, width = layout.K, layout.A, layout.width
     # F x B x K x A matrices rather than one: a fold is left out by subtraction, and each own action has
     # effects of its own, because what a neighbour does depends on the item it stands next to.
     F, B = layout.F, layout.B
-    whole = np.zeros((F, K, B * A, width + 1, width + 1))
-    for f, rows in blocks_of(given.fit // B):
-        part = given.take(rows)
-        columns, shown = np.empty((width + 1, len(rows))), indicators(part.action, A)
-        for k in columns_of(layout, part, shown, range(K), columns[:width]):
+    products = np.zeros((F, K, B * A, width + 1, width + 1))
+    for f, rows in blocks_of(arrays.fit // B):
+        group = arrays.take(rows)
+        columns, shown = np.empty((width + 1, len(rows))), indicators(group.action, A)
+        for k in columns_of(layout, group, shown, range(K), columns[:width]):
             columns[width] = rewards[rows, k]
             weighed = columns if weight is None else columns * np.sqrt(weight[rows, k])
-            cell = np.where(part.action[:, k] < 0, -1, part.fit % B * A + part.action[:, k])
-            for at, mine in by_cell(cell, weighed):
+            cell = np.where(group.action[:, k] < 0, -1, group.fit % B * A + group.action[:, k])
+            for number, mine in by_cell(cell, weighed):
                 # BLAS sees that both factors are the same, and takes half the products.
-                whole[f, k, at] += mine @ mine.T
-    whole = whole.reshape(F, K, B, A, width + 1, width + 1).swapaxes(1, 2)
-    gram, cover = whole[..., :width, :width], whole[..., width, :width]
-    count = np.bincount(given.fit, minlength=F * B).astype(np.float64)
-    return Grams(gram.copy(), cover.copy(), whole[..., width, width].copy(), count)
+                products[f, k, number] += mine @ mine.T
+    products = products.reshape(F, K, B, A, width + 1, width + 1).swapaxes(1, 2)
+    gram, cover = products[..., :width, :width], products[..., width, :width]
+    count = np.bincount(arrays.fit, minlength=F * B).astype(np.float64)
+    return Grams(gram.copy(), cover.copy(), products[..., width, width].copy(), count)
 
 
 def by_cell(cell: Ints, columns: Floats) -> Iterator[tuple[int, Floats]]:
@@ -69,9 +73,9 @@ def by_cell(cell: Ints, columns: Floats) -> Iterator[tuple[int, Floats]]:
     order = np.argsort(cell.astype(np.int16), kind="stable")
     ordered = columns.take(order, axis=1)
     last = np.cumsum(np.bincount(cell + 1))
-    for at in range(len(last) - 1):
-        if last[at] < last[at + 1]:
-            yield at, ordered[:, last[at] : last[at + 1]]
+    for number in range(len(last) - 1):
+        if last[number] < last[number + 1]:
+            yield number, ordered[:, last[number] : last[number + 1]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,10 +58,10 @@ def residual_scores(log: RankingLog, layout: Layout) -> tuple[Floats, Floats]:
     scores = np.zeros((n, A, A))
     for u in range(A):
         row, k = np.nonzero(shown[:, :, u])
-        others = counts[row]
-        others[:, u] -= 1.0
-        z = np.concatenate([x[row], np.eye(K)[k], others], axis=1)
+        other_counts = counts[row]
+        other_counts[:, u] -= 1.0
+        z = np.concatenate([x[row], np.eye(K)[k], other_counts], axis=1)
         r = log.reward[row, k]
         beta = solve(z.T @ z, (z.T @ r)[:, None], np.ones(z.shape[1]))[:, 0]
-        np.add.at(scores[:, u], row, (r - z @ beta)[:, None] * others)
+        np.add.at(scores[:, u], row, (r - z @ beta)[:, None] * other_counts)
     return scores.reshape(n, A * A), x

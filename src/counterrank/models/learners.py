@@ -42,10 +42,10 @@ class LearnedModel(RewardModel):
         size = max(1, _NUMBERS // (rankings.x.shape[1] + 3 * self.n_actions))
         with threads_for(rankings.m):
             for first in range(0, rankings.m, size):
-                part = np.arange(first, min(first + size, rankings.m))
+                chunk = np.arange(first, min(first + size, rankings.m))
                 for f, by_position in enumerate(self.models):
                     for k, model in enumerate(by_position):
-                        rows = part[(folds[part] == f) & (rankings.lengths[part] > k)]
+                        rows = chunk[(folds[chunk] == f) & (rankings.lengths[chunk] > k)]
                         if len(rows):
                             x, action = rankings.x[rankings.row[rows]], rankings.item[rows]
                             out[rows, k] = model.predict(features(x, action, k, self.n_actions))
@@ -72,8 +72,8 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
     The regressor is cloned for each fold and position; rewards of 0 and 1 are predicted as numbers.
     """
     base = require("sklearn.base", extra="models")
-    given = regressor(seed) if isinstance(model, str) and model == "boosting" else model
-    if not (hasattr(given, "fit") and hasattr(given, "predict")):
+    template = regressor(seed) if isinstance(model, str) and model == "boosting" else model
+    if not (hasattr(template, "fit") and hasattr(template, "predict")):
         raise EstimatorError(
             f"model is {model!r}; use 'ridge', 'linear', 'boosting', an object with fit(X, y) and "
             "predict(X), or a fitted counterrank.models.RewardModel"
@@ -91,14 +91,14 @@ def fit_learner(source: Source, model: Any, *, seed: int = 0) -> LearnedModel:
             for k in range(log.K):
                 rows = np.flatnonzero((fold != f) & (log.lengths > k))
                 by_position.append(
-                    base.clone(given).fit(
+                    base.clone(template).fit(
                         features(x[rows], log.action[rows], k, A), log.reward[rows, k]
                     )
                 )
                 progress.advance(1)
             fitted.append(tuple(by_position))
     details = {
-        "model": type(given).__name__,
+        "model": type(template).__name__,
         "folds": LEARNER_FOLDS,
         "training_rows": log.n,
         "mean_under_target": f"average over {DRAWS} drawn rankings per row",

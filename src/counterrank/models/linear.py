@@ -372,6 +372,6 @@ def _weighted(source: Source, layout: Layout, coef: Floats) -> Grams:
         # weight x working = r - p, so the weighted `cover` is the gradient, also where the weight was
         # raised to LEAST_VARIANCE.
         working = (batch.reward - chance) / weight
-        return grams_of(batch, layout, weight=weight, given=given, reward=working)
+        return grams_of(batch, layout, weight=weight, arrays=given, reward=working)
 
     return source.reduce(partial, label="logistic")

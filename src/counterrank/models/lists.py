@@ -38,10 +38,10 @@ def hashed(
     n, d = rankings.x.shape
     context = np.zeros(n, np.uint64)
     if told_apart and d:
-        known = np.ascontiguousarray(np.nan_to_num(rankings.x, nan=np.inf))
-        context = _mixed(known.view(np.uint64), context)
-    own = context[rankings.row]
-    return own, _mixed(rankings.item.astype(np.uint64), own)
+        bits = np.ascontiguousarray(np.nan_to_num(rankings.x, nan=np.inf))
+        context = _mixed(bits.view(np.uint64), context)
+    context_keys = context[rankings.row]
+    return context_keys, _mixed(rankings.item.astype(np.uint64), context_keys)
 
 
 def _mixed(columns: NDArray[np.uint64], state: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -51,9 +51,9 @@ def _mixed(columns: NDArray[np.uint64], state: NDArray[np.uint64]) -> NDArray[np
     return state
 
 
-def _find(known: NDArray[np.uint64], asked: NDArray[np.uint64]) -> Ints:
-    at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-    out: Ints = np.where(known[at] == asked, at, -1)
+def _find(keys: NDArray[np.uint64], queries: NDArray[np.uint64]) -> Ints:
+    place = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
+    out: Ints = np.where(keys[place] == queries, place, -1)
     return out
 
 
@@ -99,16 +99,16 @@ class RepeatedLists(RewardModel):
         """Return the variance of the predicted change that comes from what list means do not know.
 
         Let d_l be the share of list l among the drawn rankings less that among the logged ones. A list
-        that keeps the share `kept` of its own mean contributes d_l^2 spread_l (1 - kept_l).
+        that keeps the share `kept_share` of its own mean contributes d_l^2 spread_l (1 - kept_l).
         """
         _, before = hashed(logged, told_apart=self.told_apart)
         _, after = hashed(drawn, told_apart=self.told_apart)
-        known, number = np.unique(np.concatenate([before, after]), return_inverse=True)
-        share = np.bincount(number[logged.m :], minlength=len(known)) / drawn.m
-        share -= np.bincount(number[: logged.m], minlength=len(known)) / logged.m
-        at = _find(self.lists, known)
-        kept = np.where(at >= 0, self.kept[at], 0.0)
-        return float((share**2 * self.spread[at] * (1.0 - kept)).sum())
+        lists, number = np.unique(np.concatenate([before, after]), return_inverse=True)
+        share = np.bincount(number[logged.m :], minlength=len(lists)) / drawn.m
+        share -= np.bincount(number[: logged.m], minlength=len(lists)) / logged.m
+        place = _find(self.lists, lists)
+        kept_share = np.where(place >= 0, self.kept[place], 0.0)
+        return float((share**2 * self.spread[place] * (1.0 - kept_share)).sum())
 
 
 def fit_lists(rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> RepeatedLists | None:
@@ -124,30 +124,36 @@ def fit_lists(rankings: Rankings, reward: Floats, fold: Ints, folds: int) -> Rep
     items = len(np.unique(rankings.item))
     for told_apart in (True, False):
         keys = hashed(rankings, told_apart=told_apart)
-        (contexts, c), (known, lists) = (np.unique(one, return_inverse=True) for one in keys)
-        if rankings.K == 1 and len(known) <= items:
+        (contexts, c), (list_keys, lists) = (
+            np.unique(key_column, return_inverse=True) for key_column in keys
+        )
+        if rankings.K == 1 and len(list_keys) <= items:
             return None
         counts = np.bincount(lists)
         if counts[counts > 1].sum() >= rankings.m / 2:
             break
     else:
         return None
-    own = np.zeros(len(known), dtype=np.int64)
-    own[lists] = c
-    mean = np.empty((folds + 1, len(known) + 1, rankings.K))
+    context_of = np.zeros(len(list_keys), dtype=np.int64)
+    context_of[lists] = c
+    mean = np.empty((folds + 1, len(list_keys) + 1, rankings.K))
     by_context = np.empty((folds + 1, len(contexts), rankings.K))
-    spread, kept = np.zeros(len(known) + 1), np.zeros(len(known))
+    spread, kept_share = np.zeros(len(list_keys) + 1), np.zeros(len(list_keys))
     for left_out in range(folds + 1):
         rows = np.flatnonzero(fold != left_out)
         y = reward[rows]
         level = np.broadcast_to(y.mean(axis=0) if len(rows) else 0.0, (1, rankings.K))
         above, _, _ = _shrunk(y, c[rows], len(contexts), level[np.zeros(len(rows), np.int64)])
         by_context[left_out] = level + above
-        below, spread, kept = _shrunk(y, lists[rows], len(known), by_context[left_out][c[rows]])
-        mean[left_out, :-1] = by_context[left_out][own] + below
+        below, spread, kept_share = _shrunk(
+            y, lists[rows], len(list_keys), by_context[left_out][c[rows]]
+        )
+        mean[left_out, :-1] = by_context[left_out][context_of] + below
         mean[left_out, -1] = level
-    details = {"kind": "repeated lists", "lists": len(known), "spread": float(spread[-1])}
-    return RepeatedLists(contexts, known, told_apart, mean, by_context, spread, kept, details)
+    details = {"kind": "repeated lists", "lists": len(list_keys), "spread": float(spread[-1])}
+    return RepeatedLists(
+        contexts, list_keys, told_apart, mean, by_context, spread, kept_share, details
+    )
 
 
 def _shrunk(y: Floats, group: Ints, size: int, prior: Floats) -> tuple[Floats, Floats, Floats]:
@@ -156,29 +162,29 @@ def _shrunk(y: Floats, group: Ints, size: int, prior: Floats) -> tuple[Floats, F
     All positions share one ratio, estimated from page totals, so that positions add up to the total.
     """
     count = np.bincount(group, minlength=size).astype(float)
-    away = y - prior
-    sums = np.stack([np.bincount(group, column, size) for column in away.T], axis=1)
-    total = away.sum(axis=1)
+    deviation = y - prior
+    sums = np.stack([np.bincount(group, column, size) for column in deviation.T], axis=1)
+    total = deviation.sum(axis=1)
     by_group = sums.sum(axis=1)
     several = count > 1
     free = float((count[several] - 1).sum())
     squares = np.bincount(group, total**2, size)
     within = float((squares[several] - by_group[several] ** 2 / count[several]).sum())
     noise = within / free if free else 0.0
-    seen = count > 0
-    if noise <= 0.0 or not seen.any():
+    present = count > 0
+    if noise <= 0.0 or not present.any():
         return np.zeros((size, y.shape[1])), np.zeros(size + 1), np.zeros(size)
-    squared = (by_group[seen] / count[seen]) ** 2 / noise
+    squared = (by_group[present] / count[present]) ** 2 / noise
     # The last group stands for those that were never seen: as rare as a group of one row.
     rows = np.append(np.maximum(count, 1.0), 1.0)
     best = np.inf, rows
     for power in POWERS:
-        rarity = (count[seen].mean() / rows) ** power
-        variance = RATIOS[:, None] * rarity[:-1][seen] + 1.0 / count[seen]
+        rarity = (count[present].mean() / rows) ** power
+        variance = RATIOS[:, None] * rarity[:-1][present] + 1.0 / count[present]
         loss = (np.log(variance) + squared / variance).sum(axis=1)
         best = min(
             best, (float(loss.min()), RATIOS[loss.argmin()] * rarity), key=lambda fit: fit[0]
         )
     ratio = best[1]
-    kept = count * ratio[:-1] / (1.0 + count * ratio[:-1])
-    return sums / rows[:-1, None] * kept[:, None], ratio * noise, kept
+    kept_share = count * ratio[:-1] / (1.0 + count * ratio[:-1])
+    return sums / rows[:-1, None] * kept_share[:, None], ratio * noise, kept_share

@@ -37,8 +37,8 @@ class Memo:
         """Return what `make` gives, computed once per key."""
         if key not in self.memo:
             self.memo[key] = make()
-        made: Made = self.memo[key]
-        return made
+        value: Made = self.memo[key]
+        return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,10 +88,10 @@ class Rankings(Memo):
                 )
             put(self, "row", np.arange(len(item)))
         for name in ("features", "extra"):
-            given = getattr(self, name)
-            if given is None:
+            numbers = getattr(self, name)
+            if numbers is None:
                 continue
-            values = np.ascontiguousarray(given, dtype=np.float64)
+            values = np.ascontiguousarray(numbers, dtype=np.float64)
             values = values[..., None] if values.shape == item.shape else values
             if values.shape[:2] != item.shape or values.ndim != 3:
                 raise EstimatorError(
@@ -135,9 +135,13 @@ class Rankings(Memo):
                 "the features of other items are not known: give `lookup` with `features`"
             )
         features = None if self.lookup is None else self.lookup(ids).reshape(n * D, K, -1)
-        more = None if extra is None else np.asarray(extra, dtype=float).reshape(n * D, K, -1)
+        extra_values = (
+            None if extra is None else np.asarray(extra, dtype=float).reshape(n * D, K, -1)
+        )
         row = np.repeat(np.arange(n), D)
-        return replace(self, item=ids.reshape(n * D, K), row=row, features=features, extra=more)
+        return replace(
+            self, item=ids.reshape(n * D, K), row=row, features=features, extra=extra_values
+        )
 
     def take(self, rows: slice | Ints) -> Self:
         """Return some of the rankings; the requests stay."""
@@ -170,10 +174,10 @@ def rankings_of(log: RankingLog, *, extra: Floats | None = None) -> Rankings:
     names = log.item_feature_names
     if not names:
         return Rankings(log.action, x, extra=extra, log=log)
-    known = log.categories_of_items
+    categories = log.categories_of_items
 
     def lookup(items: Ints) -> Floats:
-        return encoded_features(log.features_of(items), names, known)
+        return encoded_features(log.features_of(items), names, categories)
 
     shown = lookup(log.action[:, None, :])[:, 0]
     return Rankings(log.action, x, features=shown, extra=extra, lookup=lookup, log=log)
@@ -198,8 +202,8 @@ def variants_for(rankings: Rankings) -> tuple[Variant, ...]:
     >>> [(v.extra, v.competition) for v in variants_for(rankings)]
     [(1, False), (1, True), (2, False), (2, True)]
     """
-    most = rankings.extras
-    counts = range(max(most - 1, 0), most + 1)
+    extras = rankings.extras
+    counts = range(max(extras - 1, 0), extras + 1)
     return tuple(Variant(extra, rival) for extra in counts for rival in (False, True))
 
 
@@ -279,10 +283,10 @@ def draw_rankings(dist: Floats, lengths: Ints, row_id: Ints, seed: int, out: Int
                 out[i, s, k] = choice
 
 
-def factored_draws(batch: RankingLog, wanted: Floats, size: int, seed: int) -> Ints:
+def factored_draws(batch: RankingLog, distribution: Floats, size: int, seed: int) -> Ints:
     """Return (n, size, K) rankings drawn from independent positions (n, 1 or K, A)."""
     out = np.empty((batch.n, size, batch.K), dtype=np.int64)
-    draw_rankings(wanted, batch.lengths, batch.draw_keys, seed, out)
+    draw_rankings(distribution, batch.lengths, batch.draw_keys, seed, out)
     return out
 
 
@@ -292,16 +296,16 @@ def policy_draws(batch: RankingLog, policy: Policy, size: int, stream: Sequence[
     `stream` seeds the draws; each row has numbers of its own (`RowRandom`).
     """
     # A policy without context has one row: each row of the log still gets draws of its own.
-    each = size * (batch.n // policy.n_rows)
-    drawn = policy.sample(batch.K, RowRandom(batch.draw_keys, list(stream)), size=each)
+    draws = size * (batch.n // policy.n_rows)
+    drawn = policy.sample(batch.K, RowRandom(batch.draw_keys, list(stream)), size=draws)
     return cut(drawn.reshape(batch.n, size, batch.K), batch.lengths)
 
 
 def target_draws(batch: RankingLog, target: str, size: int, seed: int) -> Ints:
     """Return (n, size, K) rankings drawn from a target, as long as the logged ones."""
-    wanted = whole_distribution(batch, target)
-    if wanted is not None:
-        return factored_draws(batch, wanted, size, seed)
+    distribution = whole_distribution(batch, target)
+    if distribution is not None:
+        return factored_draws(batch, distribution, size, seed)
     policy = batch.target(target)
     assert isinstance(policy, Policy)
     return paired_draws(batch, policy, size, seed)
@@ -320,8 +324,8 @@ def page_policy(batch: RankingLog, name: str) -> Policy | None:
     policy = batch.propensity if name == LOGGING else batch.target(name)
     if isinstance(policy, Policy):
         return policy if {"sample", "prefix"} <= policy.capabilities else None
-    whole = whole_distribution(batch, name)
-    if whole is None:
+    distribution = whole_distribution(batch, name)
+    if distribution is None:
         return None
     # One distribution for all positions has a policy for any number of them.
-    return Factored(whole[:, 0] if whole.shape[1] == 1 else whole)
+    return Factored(distribution[:, 0] if distribution.shape[1] == 1 else distribution)

@@ -45,8 +45,8 @@ class Level(NamedTuple):
     @property
     def shared(self) -> tuple[int, ...]:
         """Axes of (F, B, K, A) over which the level sums."""
-        own = (self.group, self.position, self.action)
-        return tuple(axis for axis, splits in enumerate(own, 1) if not splits)
+        splits_by = (self.group, self.position, self.action)
+        return tuple(axis for axis, splits in enumerate(splits_by, 1) if not splits)
 
 
 _OWN = ("intercept", "context", "curves")
@@ -135,8 +135,8 @@ def fit_ridge(training: Training) -> Ridge:
             posteriors.append(posterior)
     # What later levels explain is noise while a level is fitted, and no more when all are.
     least = float(loss.sum() / max(size.sum(), 1.0))
-    known = tuple(posterior.with_noise(least) for posterior in posteriors)
-    return Ridge(coef.reshape(-1, K, A, D), loss, size, known)
+    with_final_noise = tuple(posterior.with_noise(least) for posterior in posteriors)
+    return Ridge(coef.reshape(-1, K, A, D), loss, size, with_final_noise)
 
 
 def departure(
@@ -149,12 +149,15 @@ def departure(
     """
     # What the coefficients without fold f leave in fold f, and in all rows.
     held = cover - (gram @ coef[..., None])[..., 0]
-    whole = cover.sum(axis=0) - (gram.sum(axis=0) @ coef[..., None])[..., 0]
-    right, rest = collected(layout, level, held), collected(layout, level, whole - held)
+    right_of_all = cover.sum(axis=0) - (gram.sum(axis=0) @ coef[..., None])[..., 0]
+    right, right_without = (
+        collected(layout, level, held),
+        collected(layout, level, right_of_all - held),
+    )
     inside = collected(layout, level, gram, matrix=True)
     total = inside.sum(axis=0)
     penalty = shrinkage(total, right.sum(axis=0), kinds_of(layout, level), noise)
-    beta = solve(total - inside, rest[..., None], penalty)[..., 0]
+    beta = solve(total - inside, right_without[..., None], penalty)[..., 0]
     # |r - Z b|^2 - |r|^2 = b'Z'Z b - 2 b'Z'r: the fold's own sums hold both terms.
     change = (beta * ((inside @ beta[..., None])[..., 0] - 2 * right)).sum(axis=(0, 1, 3, 4))
     # Positions that share coefficients have them together.
@@ -174,24 +177,24 @@ def shrinkage(gram: Floats, right: Floats, kinds: Ints, noise: float) -> Floats:
     p = len(kinds)
     gram, right = gram.reshape(-1, p, p), right.reshape(-1, p)
     # A variance is known well from some of the cells.
-    some = np.linspace(0, len(right) - 1, min(len(right), settings.SHRINKAGE_CELLS)).astype(int)
-    gram, right = gram[some], right[some]
+    sampled = np.linspace(0, len(right) - 1, min(len(right), settings.SHRINKAGE_CELLS)).astype(int)
+    gram, right = gram[sampled], right[sampled]
     size, strength = np.bincount(kinds), np.full(kinds.max() + 1, settings.FIRST_PENALTY)
     for _ in range(settings.SHRINKAGE_STEPS):
         inverse = inverted(gram, strength[kinds])
         beta = (inverse @ right[..., None])[..., 0]
         prior = np.diagonal(inverse, axis1=-2, axis2=-1).sum(axis=0)
-        known = size * len(right) - strength * np.bincount(kinds, prior)
+        effective_number = size * len(right) - strength * np.bincount(kinds, prior)
         squares = np.bincount(kinds, (beta**2).sum(axis=0))
-        strength = noise * np.maximum(known, 0.0) / np.maximum(squares, 1e-300)
+        strength = noise * np.maximum(effective_number, 0.0) / np.maximum(squares, 1e-300)
         strength = np.clip(strength, *settings.PENALTY_RANGE)
     return np.asarray(strength[kinds])
 
 
 def inverted(gram: Floats, penalty: Floats) -> Floats:
     """Return (gram + diag(penalty))^-1 for a stack of matrices."""
-    full, at = gram.copy(), np.arange(len(penalty))
-    full[..., at, at] += penalty
+    full, diagonal = gram.copy(), np.arange(len(penalty))
+    full[..., diagonal, diagonal] += penalty
     return np.asarray(np.linalg.inv(full))
 
 
@@ -223,8 +226,10 @@ def kinds_of(layout: Layout, level: Level) -> Ints:
     """Return the kind of each of a level's columns (p,), as numbers without gaps."""
     names = []
     for kind in level.kinds:
-        at = ranges(layout)[kind]
-        size = 2 * layout.A if level.counts and kind == "neighbours" else at.stop - at.start
+        columns = ranges(layout)[kind]
+        size = (
+            2 * layout.A if level.counts and kind == "neighbours" else columns.stop - columns.start
+        )
         names += [kind] * size
     return np.unique(names, return_inverse=True)[1]
 
@@ -247,33 +252,33 @@ def collected(layout: Layout, level: Level, values: Floats, *, matrix: bool = Fa
 
     A `matrix` has columns on its last two axes.
     """
-    at, out = kept(layout, level), None
+    columns, out = kept(layout, level), None
     over = tuple(axis for axis in level.shared if axis != 2)
-    found = []
+    by_position = []
     for k in range(layout.K):
-        part = values[:, :, k]
-        part = part.sum(axis=tuple(a - (a > 2) for a in over), keepdims=True)
+        cells = values[:, :, k]
+        cells = cells.sum(axis=tuple(a - (a > 2) for a in over), keepdims=True)
         if level.counts:
-            part = counted(layout, part, k)
+            cells = counted(layout, cells, k)
             if matrix:
-                part = counted(layout, part.swapaxes(-1, -2), k)
+                cells = counted(layout, cells.swapaxes(-1, -2), k)
         else:
-            part = part[..., at[:, None], at] if matrix else part[..., at]
+            cells = cells[..., columns[:, None], columns] if matrix else cells[..., columns]
         if level.position:
-            found.append(part)
+            by_position.append(cells)
         else:
-            out = part if out is None else out + part
-    return np.stack(found, axis=2) if out is None else out[:, :, None]
+            out = cells if out is None else out + cells
+    return np.stack(by_position, axis=2) if out is None else out[:, :, None]
 
 
 def spread_out(layout: Layout, level: Level, small: Floats, shape: tuple[int, ...]) -> Floats:
     """Return a level's coefficients (F, B, K, A, p) in the layout's columns: the transpose of `collected`."""
     out, first = np.zeros(shape), layout.starts[3]
     for k in range(layout.K):
-        part = small[:, :, k if level.position else 0]
+        cells = small[:, :, k if level.position else 0]
         if level.counts:
-            out[:, :, k, :, :first] = part[..., :first]
-            out[:, :, k, :, first:] = part[..., first:] @ sides(layout, k).T
+            out[:, :, k, :, :first] = cells[..., :first]
+            out[:, :, k, :, first:] = cells[..., first:] @ sides(layout, k).T
         else:
-            out[:, :, k][..., kept(layout, level)] = part
+            out[:, :, k][..., kept(layout, level)] = cells
     return out

@@ -58,8 +58,11 @@ class Blocks:
 
 
 def blocks_of(
-    theta: Floats, slots: Slots, rewards: ClickLikelihood | MeanLikelihood, linear: tuple[Floats, Floats]
-) -> Blocks:  # fmt: skip
+    theta: Floats,
+    slots: Slots,
+    rewards: ClickLikelihood | MeanLikelihood,
+    linear: tuple[Floats, Floats],
+) -> Blocks:
     """Return the blocks at the parameters theta (P,), where the linear predictors are `linear`.
 
     Common parameters are those of positions, distances, constant, context and columns, on short
@@ -118,22 +121,25 @@ def _weights(rewards: ClickLikelihood | MeanLikelihood, curvature: Curvature) ->
 
 def _shown(slots: Slots, rows: slice) -> Floats:
     """Return what all items share of some slots: context, columns and products (N, .)."""
-    at, end, z = slots.at, slots.at + slots.crossed, slots.columns[rows]
+    first, end, z = slots.at, slots.at + slots.crossed, slots.columns[rows]
     context = slots.context[slots.row[rows]]
     if len(slots.traits):
-        z = np.concatenate([z[:, :at], slots.traits[slots.own[rows]], z[:, at:]], axis=1)
-    products = (z[:, at:end, None] * context[:, None, :]).reshape(len(z), -1)
+        z = np.concatenate([z[:, :first], slots.traits[slots.own[rows]], z[:, first:]], axis=1)
+    products = (z[:, first:end, None] * context[:, None, :]).reshape(len(z), -1)
     x = slots.x[slots.row[rows]]
     return np.concatenate([x, z[:, :end], products, z[:, end:]], axis=1)
 
 
 def _summed(slots: Slots, weights: Floats, shown: int) -> tuple[BlockSums, Floats]:
     """Return the sums of all slots, and the block of reading and what is shown."""
-    each, width, cells = slots.items + 1, slots.x.shape[1], slots.K * (slots.K + 1)
+    count, width, cells = slots.items + 1, slots.x.shape[1], slots.K * (slots.K + 1)
     sums = BlockSums(
-        np.zeros((each, width, width)), np.zeros((each, width, 1 + shown)), np.zeros((each, width, cells)),
-        np.zeros(cells), np.zeros((cells, 1 + shown)),
-    )  # fmt: skip
+        np.zeros((count, width, width)),
+        np.zeros((count, width, 1 + shown)),
+        np.zeros((count, width, cells)),
+        np.zeros(cells),
+        np.zeros((cells, 1 + shown)),
+    )
     block = np.zeros((1 + shown, 1 + shown))
     for start in range(0, len(slots.y), _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)
@@ -167,17 +173,17 @@ def _block(
         numbers = slice(start, min(start + _NUMBERS, len(first)))
         rows = slice(ends[numbers.start], ends[numbers.stop])
         used += rows.stop - rows.start
-        seen = of_cells[slots.cell[rows]] + slots.read[rows, None] * of_cells[-1]
-        columns = np.concatenate([seen, _shown(slots, rows)], axis=1)
+        cell_columns = of_cells[slots.cell[rows]] + slots.read[rows, None] * of_cells[-1]
+        columns = np.concatenate([cell_columns, _shown(slots, rows)], axis=1)
         if isinstance(rewards, MeanLikelihood):
             weighted = rewards.weight[rows, None] * columns
             columns = np.add.reduceat(weighted, first[numbers] - rows.start, axis=0)
             bend = curvature[0][numbers, None] / rewards.dispersion
             block = block + (bend * columns).T @ columns
             continue
-        huu, huv, hvv = (one[rows, None] for one in curvature)
+        huu, huv, hvv = (second[rows, None] for second in curvature)
         by_u, by_v = huv * columns, huv * columns
-        by_u[:, :size], by_v[:, size:] = huu * seen, hvv * columns[:, size:]
-        block = block + np.concatenate([seen.T @ by_u, columns[:, size:].T @ by_v])
+        by_u[:, :size], by_v[:, size:] = huu * cell_columns, hvv * columns[:, size:]
+        block = block + np.concatenate([cell_columns.T @ by_u, columns[:, size:].T @ by_v])
     scale = len(slots.y) / max(used, 1)
     return np.asarray(scale * block, dtype=np.float64)

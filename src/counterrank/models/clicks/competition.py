@@ -14,13 +14,13 @@ def rivalry(strength: Floats, lengths: Ints) -> Floats:
     [0.5, 0.5, 0.5, 0.125]
     """
     shown = np.arange(strength.shape[1]) < lengths[:, None]
-    known = np.where(shown, strength, 0.0)
+    present = np.where(shown, strength, 0.0)
     out = np.zeros((*strength.shape, 4))
-    out[:, 1:, 0] = np.cumsum(known, axis=1)[:, :-1]
-    out[:, 1:, 1] = known[:, :-1]
-    out[:, 1:, 2] = np.maximum.accumulate(np.maximum(known, 0.0), axis=1)[:, :-1]
+    out[:, 1:, 0] = np.cumsum(present, axis=1)[:, :-1]
+    out[:, 1:, 1] = present[:, :-1]
+    out[:, 1:, 2] = np.maximum.accumulate(np.maximum(present, 0.0), axis=1)[:, :-1]
     # Summed from the end: a difference of sums would leave rounding noise, which trees would read.
-    out[:, :-1, 3] = np.cumsum(known[:, :0:-1], axis=1)[:, ::-1]
+    out[:, :-1, 3] = np.cumsum(present[:, :0:-1], axis=1)[:, ::-1]
     out[~shown] = 0.0
     return out
 
@@ -35,10 +35,10 @@ def rest_of_page(strength: Floats, lengths: Ints) -> Floats:
     [[-0.097, 0.182, 0.0]]
     """
     shown = np.arange(strength.shape[1]) < lengths[:, None]
-    known = np.minimum(strength, 1.0 - SETTINGS.missed)
-    odds = np.where(shown, known / (1.0 - known), 0.0) * page_weights(strength.shape[1])
-    others = odds.sum(axis=1, keepdims=True) - odds
-    out: Floats = np.where(shown, np.log(SETTINGS.rest_floor + others), 0.0)
+    chance = np.minimum(strength, 1.0 - SETTINGS.missed)
+    odds = np.where(shown, chance / (1.0 - chance), 0.0) * page_weights(strength.shape[1])
+    other_odds = odds.sum(axis=1, keepdims=True) - odds
+    out: Floats = np.where(shown, np.log(SETTINGS.rest_floor + other_odds), 0.0)
     return out
 
 

@@ -142,17 +142,15 @@ class Slots:
     @property
     def item_parameters(self) -> Ints:
         """Return the parameters of items, item by item: the intercept, then the slopes."""
-        start, each, d = self.parts, self.items + 1, self.x.shape[1] - 1
-        slopes = start.slope + np.arange(each * d).reshape(each, d)
-        own = start.item + np.arange(each)[:, None]
-        return np.concatenate([own, slopes], axis=1).ravel()
+        start, count, d = self.parts, self.items + 1, self.x.shape[1] - 1
+        slopes = start.slope + np.arange(count * d).reshape(count, d)
+        intercepts = start.item + np.arange(count)[:, None]
+        return np.concatenate([intercepts, slopes], axis=1).ravel()
 
     @property
     def table(self) -> SlotTable:
         """The slots as loops read them."""
-        return SlotTable(
-            self.cell, self.last, self.own, self.row, self.read, self.columns, self.x
-        )  # fmt: skip
+        return SlotTable(self.cell, self.last, self.own, self.row, self.read, self.columns, self.x)
 
     @property
     def _bent(self) -> bool:
@@ -177,26 +175,41 @@ class Slots:
         """Return room for sums over slots."""
         bent = (len(self.context), self.crossed) if self._bent else (1, 0)
         return Coefficients(
-            np.zeros(self.K * (self.K + 1)), np.zeros(self.items + 2), np.zeros(1),
-            np.zeros((self.items + 1, self.x.shape[1])), np.zeros(self.columns.shape[1]), np.zeros(bent),
-        )  # fmt: skip
+            np.zeros(self.K * (self.K + 1)),
+            np.zeros(self.items + 2),
+            np.zeros(1),
+            np.zeros((self.items + 1, self.x.shape[1])),
+            np.zeros(self.columns.shape[1]),
+            np.zeros(bent),
+        )
 
     def gradient(self, sums: Coefficients) -> Floats:
         """Return the sums over slots as derivatives by the parameters (P,)."""
-        K, at, end, C = self.K, self.at, self.at + self.crossed, self.context.shape[1]
-        items, own, product = sums.items, sums.columns, np.empty((self.crossed, 0))
+        K, first, end, C = self.K, self.at, self.at + self.crossed, self.context.shape[1]
+        items, shared, product = sums.items, sums.columns, np.empty((self.crossed, 0))
         if len(self.traits):
-            own = np.concatenate([own[:at], self.traits.T @ items[:, 0], own[at:]])
+            shared = np.concatenate([shared[:first], self.traits.T @ items[:, 0], shared[first:]])
             product = self.traits.T @ items[:, 1 : 1 + C]
         elif self._bent:
             product = sums.bent.T @ self.context
         by_cell = sums.cells.reshape(K, K + 1)
         cells = by_cell[:, 1:]
-        return np.concatenate([
-            by_cell.sum(axis=1), [cells.sum()], sums.power, [np.trace(cells, -j) for j in range(1, K)],
-            cells.ravel(), sums.after[:-1], items.sum(axis=0),
-            own[:end], product.ravel(), own[end:], items[:, 0], items[:, 1:].ravel(),
-        ])  # fmt: skip
+        return np.concatenate(
+            [
+                by_cell.sum(axis=1),
+                [cells.sum()],
+                sums.power,
+                [np.trace(cells, -j) for j in range(1, K)],
+                cells.ravel(),
+                sums.after[:-1],
+                items.sum(axis=0),
+                shared[:end],
+                product.ravel(),
+                shared[end:],
+                items[:, 0],
+                items[:, 1:].ravel(),
+            ]
+        )
 
     def linear(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return the linear predictors u and v (N,) for parameters (P,)."""
@@ -238,9 +251,9 @@ class ClickLikelihood:
 
     def hessian(self, slots: Slots, curvature: Curvature, direction: Floats) -> Floats:
         """Return minus the second derivatives by the parameters, times a direction (P,)."""
-        sums, given = slots.room(), slots.coefficients(direction)
+        sums, coefficients = slots.room(), slots.coefficients(direction)
         huu, huv, hvv = curvature
-        click_products(slots.table, given, slots.at, huu, huv, hvv, sums)
+        click_products(slots.table, coefficients, slots.at, huu, huv, hvv, sums)
         return slots.gradient(sums)
 
     def diagonal(self, curvature: Curvature) -> tuple[Floats, Floats]:
@@ -330,13 +343,13 @@ class Scaling:
     def __call__(self, residual: Floats) -> Floats:
         """Return the rough inverse times the residual (P,)."""
         out: Floats = residual / self.diagonal
-        common, each = residual[self.common], residual[self.items]
+        common, of_items = residual[self.common], residual[self.items]
         if len(self.items):
-            common = common - self.reach.T @ each
+            common = common - self.reach.T @ of_items
         shared = self.inverse @ common
         out[self.common] = shared
         if len(self.items):
-            alone = np.einsum("iab,ib->ia", self.by_item, each.reshape(self.by_item.shape[:2]))
+            alone = np.einsum("iab,ib->ia", self.by_item, of_items.reshape(self.by_item.shape[:2]))
             out[self.items] = alone.ravel() - self.reach @ shared
         return out
 
@@ -360,12 +373,12 @@ def newton(
     `near` says that the start is close to the maximum. Returns the number of steps.
     """
 
-    def objective(u: Floats, v: Floats, at: Floats) -> float:
-        return rewards.value(u, v) - 0.5 * float(precision @ (at - mean) ** 2)
+    def objective(u: Floats, v: Floats, parameters: Floats) -> float:
+        return rewards.value(u, v) - 0.5 * float(precision @ (parameters - mean) ** 2)
 
     u, v = slots.linear(theta)
     value, exact = objective(u, v, theta), near
-    for taken in range(SETTINGS.steps):
+    for steps in range(SETTINGS.steps):
         slopes, curvature = rewards.derivatives(u, v, exact=exact)
         slope = slots.adjoint(*slopes) - precision * (theta - mean)
 
@@ -387,10 +400,10 @@ def newton(
                 break
             size *= 0.5
         if not reached > value:
-            return taken
+            return steps
         theta[:], value, u, v = moved, reached, u + size * du, v + size * dv
         if not promise > enough or (settled and size == 1.0):
-            return taken + 1
+            return steps + 1
     return SETTINGS.steps
 
 
@@ -403,14 +416,14 @@ def _solve(
     """Return a rough solution of hessian(step) = slope by conjugate gradients."""
     step, residual, direction = np.zeros(len(slope)), slope, scaling(slope)
     energy = first = float(slope @ direction)
-    for taken in range(SETTINGS.inner):
+    for steps in range(SETTINGS.inner):
         if energy <= max(_ROUGH * first, 2.0 * _SLIGHT * enough):
             break
         image = hessian(direction)
         curve = float(direction @ image)
         if curve <= 1e-3 * float(direction**2 @ scaling.diagonal):
             # Far from the maximum the Hessian may be indefinite. Stop before such a direction.
-            return step if taken else direction
+            return step if steps else direction
         length = energy / curve
         step, residual = step + length * direction, residual - length * image
         moved = scaling(residual)

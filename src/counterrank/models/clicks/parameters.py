@@ -48,12 +48,12 @@ class Parameters:
     @property
     def parts(self) -> Parts:
         """Where each part of the parameters begins."""
-        K, each = self.K, self.items + 1
+        K, count = self.K, self.items + 1
         after = 2 * K + 1 + K * K
-        constant, item = after + each, self.theta.shape[1] - each * (1 + self.d)
+        constant, item = after + count, self.theta.shape[1] - count * (1 + self.d)
         columns = constant + 1 + self.d
         return Parts(
-            K, K + 1, K + 1, 2 * K + 1, after, constant, constant + 1, columns, item, item + each
+            K, K + 1, K + 1, 2 * K + 1, after, constant, constant + 1, columns, item, item + count
         )
 
     @staticmethod
@@ -88,10 +88,10 @@ class Parameters:
     def table(self) -> Floats:
         """Intercept and slopes of each item (F + 1, I + 1, 1 + d), common part included."""
         start, folds = self.parts, len(self.theta)
-        own = self.theta[:, start.item : start.slope, None]
+        intercepts = self.theta[:, start.item : start.slope, None]
         slopes = self.theta[:, start.slope :].reshape(folds, self.items + 1, self.d)
         common = self.theta[:, None, start.constant : start.columns]
-        return np.asarray(np.concatenate([own, slopes], axis=2) + common)
+        return np.asarray(np.concatenate([intercepts, slopes], axis=2) + common)
 
     @property
     def beta(self) -> Floats:
@@ -100,12 +100,12 @@ class Parameters:
         return np.ascontiguousarray(self.theta[:, start.columns : start.item])
 
 
-def split(beta: Floats, at: int, crossed: int, context: int) -> tuple[Floats, Floats]:
+def split(beta: Floats, first: int, crossed: int, context: int) -> tuple[Floats, Floats]:
     """Return the coefficients (F, .) of the columns, and (F, crossed, context) of their products.
 
-    `crossed` columns from `at` on are multiplied by so many columns of context. The coefficients of the
+    `crossed` columns from `first` on are multiplied by so many columns of context. The coefficients of the
     products stand after those of these columns.
     """
-    end, more = at + crossed, crossed * context
-    own = np.concatenate([beta[:, :end], beta[:, end + more :]], axis=1)
-    return own, beta[:, end : end + more].reshape(len(beta), crossed, context)
+    end, products = first + crossed, crossed * context
+    column_effects = np.concatenate([beta[:, :end], beta[:, end + products :]], axis=1)
+    return column_effects, beta[:, end : end + products].reshape(len(beta), crossed, context)

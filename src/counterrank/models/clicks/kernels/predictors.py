@@ -57,7 +57,7 @@ def predict(pages: Pages, fits: FitTable, fold: Ints, place: Floats, out: Floats
     """Write the predictor of each slot (m, K) without competition into out; the padding stays as it is."""
     m, K = pages.item.shape
     width, p, e = pages.x.shape[1], fits.features.shape[2], fits.extra.shape[2]
-    own = np.zeros(p)
+    feature_effects = np.zeros(p)
     for i in range(m):
         f, r = fold[i], pages.row[i]
         level = 0.0
@@ -68,22 +68,35 @@ def predict(pages: Pages, fits: FitTable, fold: Ints, place: Floats, out: Floats
             if fits.products.shape[1]:
                 for c in range(pages.context.shape[1]):
                     total += fits.products[f, j, c] * pages.context[r, c]
-            own[j] = total
+            feature_effects[j] = total
         for k in range(pages.lengths[i]):
-            a, far = pages.item[i, k], place[k]
-            total = level + far * fits.place[f]
+            a, distance = pages.item[i, k], place[k]
+            total = level + distance * fits.place[f]
             for j in range(width):
                 total += pages.x[r, j] * fits.items[f, a, j]
             for j in range(p):
-                total += pages.features[i, k, j] * (own[j] + far * fits.features[f, 1, j])
+                total += pages.features[i, k, j] * (
+                    feature_effects[j] + distance * fits.features[f, 1, j]
+                )
             for j in range(e):
-                total += pages.extra[i, k, j] * (fits.extra[f, 0, j] + far * fits.extra[f, 1, j])
+                total += pages.extra[i, k, j] * (
+                    fits.extra[f, 0, j] + distance * fits.extra[f, 1, j]
+                )
             out[i, k] = total
 
 
 @jit
-def add_rivals(strength: Floats, alike: Floats, lengths: Ints, fits: RivalTable, fold: Ints, weight: Floats,
-               limits: tuple[float, float, float], curved: bool, out: Floats) -> None:  # fmt: skip
+def add_rivals(
+    strength: Floats,
+    alike: Floats,
+    lengths: Ints,
+    fits: RivalTable,
+    fold: Ints,
+    weight: Floats,
+    limits: tuple[float, float, float],
+    curved: bool,
+    out: Floats,
+) -> None:
     """Add what the other items of a page mean for each slot to out (m, K).
 
     The columns are those of `competition`: strengths summed above, of the item before, the largest
@@ -91,7 +104,7 @@ def add_rivals(strength: Floats, alike: Floats, lengths: Ints, fits: RivalTable,
     likeness `alike` (m, K), if there is a coefficient for it. `limits` are the largest strength, the floor
     of the rest of the page, and the largest distance from zero of a standardised column.
     """
-    most, floor, far = limits
+    max_chance, floor, max_column = limits
     count, last = fits.coefficients.shape[1], 5 if curved else 4
     columns = np.zeros(6)
     for i in range(len(lengths)):
@@ -99,19 +112,19 @@ def add_rivals(strength: Floats, alike: Floats, lengths: Ints, fits: RivalTable,
         below, odds = 0.0, 0.0
         for k in range(length):
             below += strength[i, k]
-            known = min(strength[i, k], most)
-            odds += known / (1.0 - known) * weight[k] if curved else 0.0
+            chance = min(strength[i, k], max_chance)
+            odds += chance / (1.0 - chance) * weight[k] if curved else 0.0
         above, before, largest = 0.0, 0.0, 0.0
         for k in range(length):
-            here = strength[i, k]
-            below -= here
+            current = strength[i, k]
+            below -= current
             columns[0], columns[1], columns[2], columns[3] = above, before, largest, below
             if curved:
-                known = min(here, most)
-                columns[4] = np.log(floor + odds - known / (1.0 - known) * weight[k])
+                chance = min(current, max_chance)
+                columns[4] = np.log(floor + odds - chance / (1.0 - chance) * weight[k])
             if count > last:
                 columns[last] = alike[i, k]
             for c in range(count):
                 value = (columns[c] - fits.mean[c]) * fits.scale[c]
-                out[i, k] += min(max(value, -far), far) * fits.coefficients[f, c]
-            above, before, largest = above + here, here, max(largest, here)
+                out[i, k] += min(max(value, -max_column), max_column) * fits.coefficients[f, c]
+            above, before, largest = above + current, current, max(largest, current)

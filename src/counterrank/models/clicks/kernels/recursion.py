@@ -29,9 +29,9 @@ def forward(chance: Floats, length: int, state: Floats, out: Floats) -> None:
         clicked = 0.0
         for s in range(k + 1):
             # Being in state s and clicking at k leads to state k + 1; not clicking stays in s.
-            here = state[s] * chance[k, s]
-            clicked += here
-            state[s] -= here
+            click_now = state[s] * chance[k, s]
+            clicked += click_now
+            state[s] -= click_now
         state[k + 1] = clicked
         out[k] = clicked
 
@@ -51,8 +51,17 @@ def backward(chance: Floats, gain: Floats, length: int, ahead: Floats) -> None:
 
 
 @jit
-def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length: int, skip: Floats, power: float,
-             held: Floats, chance: Floats) -> None:  # fmt: skip
+def _chances(
+    attraction: Floats,
+    odds: Floats,
+    after: Floats,
+    item: Ints,
+    length: int,
+    skip: Floats,
+    power: float,
+    held: Floats,
+    chance: Floats,
+) -> None:
     """Write s(v_k) s(t_kl + h + power read) into chance (K, K + 1).
 
     `odds` (K, K + 1) are exp(-t_kl), `after` (I + 1,) is exp(-h), `skip` (K, 2) comes from `skipped`, and
@@ -71,8 +80,16 @@ def _chances(attraction: Floats, odds: Floats, after: Floats, item: Ints, length
 
 
 @jit
-def click_history(attraction: Floats, skip: Floats, seen: Examination, shown: tuple[Ints, Ints, Ints],
-                  gain: Floats, last: Ints, q: Floats, out: Floats) -> None:  # fmt: skip
+def click_history(
+    attraction: Floats,
+    skip: Floats,
+    examination: Examination,
+    shown: tuple[Ints, Ints, Ints],
+    gain: Floats,
+    last: Ints,
+    q: Floats,
+    out: Floats,
+) -> None:
     """Write P(click at k) (m, K) into q, and V_k at the observed last click `last` (m, K) into out (m, K + 1).
 
     `shown` are items by number (m, K), lengths (m,) and the fit that each ranking is asked of (m,).
@@ -84,8 +101,17 @@ def click_history(attraction: Floats, skip: Floats, seen: Examination, shown: tu
     state, held = np.zeros(K + 1), np.zeros(K)
     for i in range(m):
         f = fold[i]
-        _chances(attraction[i], seen.odds[f], seen.after[f], item[i], lengths[i], skip[i], seen.power[f],
-                 held, chance)  # fmt: skip
+        _chances(
+            attraction[i],
+            examination.odds[f],
+            examination.after[f],
+            item[i],
+            lengths[i],
+            skip[i],
+            examination.power[f],
+            held,
+            chance,
+        )
         forward(chance, lengths[i], state, q[i])
         if len(gain):
             backward(chance, gain[i], lengths[i], ahead)

@@ -37,20 +37,26 @@ class Coefficients(NamedTuple):
 
 
 @vector_jit
-def map_slots(slots: SlotTable, given: Coefficients, first: int, u: Floats, v: Floats) -> None:
+def map_slots(
+    slots: SlotTable, coefficients: Coefficients, first: int, u: Floats, v: Floats
+) -> None:
     """Write the linear predictors of each slot into u and v (N,)."""
-    width, p, crossed = slots.x.shape[1], slots.columns.shape[1], given.bent.shape[1]
-    power = given.power[0]
+    width, p, crossed = slots.x.shape[1], slots.columns.shape[1], coefficients.bent.shape[1]
+    power = coefficients.power[0]
     for s in range(len(u)):
         a, i = slots.item[s], slots.row[s]
-        u[s] = given.cells[slots.cell[s]] + given.after[slots.last[s]] + power * slots.read[s]
+        u[s] = (
+            coefficients.cells[slots.cell[s]]
+            + coefficients.after[slots.last[s]]
+            + power * slots.read[s]
+        )
         total = 0.0
         for j in range(width):
-            total += slots.x[i, j] * given.items[a, j]
+            total += slots.x[i, j] * coefficients.items[a, j]
         for j in range(p):
-            total += slots.columns[s, j] * given.columns[j]
+            total += slots.columns[s, j] * coefficients.columns[j]
         for j in range(crossed):
-            total += slots.columns[s, first + j] * given.bent[i, j]
+            total += slots.columns[s, first + j] * coefficients.bent[i, j]
         v[s] = total
 
 
@@ -73,25 +79,31 @@ def sum_slots(slots: SlotTable, u: Floats, v: Floats, first: int, out: Coefficie
 
 @vector_jit
 def click_products(
-    slots: SlotTable, given: Coefficients, first: int, uu: Floats, uv: Floats, vv: Floats, out: Coefficients
-) -> None:  # fmt: skip
-    """Add the transpose of the map, of the curvature times the map of `given`, to what `out` holds.
+    slots: SlotTable,
+    coefficients: Coefficients,
+    first: int,
+    uu: Floats,
+    uv: Floats,
+    vv: Floats,
+    out: Coefficients,
+) -> None:
+    """Add the transpose of the map, of the curvature times the map of `coefficients`, to what `out` holds.
 
     `uu`, `uv` and `vv` (N,) are minus the second derivatives of each slot. The same in three loops
     reads every slot three times.
     """
-    width, p, crossed = slots.x.shape[1], slots.columns.shape[1], given.bent.shape[1]
-    power, read = given.power[0], 0.0
+    width, p, crossed = slots.x.shape[1], slots.columns.shape[1], coefficients.bent.shape[1]
+    power, read = coefficients.power[0], 0.0
     for s in range(len(uu)):
         a, i, cell, last = slots.item[s], slots.row[s], slots.cell[s], slots.last[s]
-        du = given.cells[cell] + given.after[last] + power * slots.read[s]
+        du = coefficients.cells[cell] + coefficients.after[last] + power * slots.read[s]
         dv = 0.0
         for j in range(width):
-            dv += slots.x[i, j] * given.items[a, j]
+            dv += slots.x[i, j] * coefficients.items[a, j]
         for j in range(p):
-            dv += slots.columns[s, j] * given.columns[j]
+            dv += slots.columns[s, j] * coefficients.columns[j]
         for j in range(crossed):
-            dv += slots.columns[s, first + j] * given.bent[i, j]
+            dv += slots.columns[s, first + j] * coefficients.bent[i, j]
         hu, hv = uu[s] * du + uv[s] * dv, uv[s] * du + vv[s] * dv
         out.cells[cell] += hu
         out.after[last] += hu
@@ -106,8 +118,17 @@ def click_products(
 
 
 @jit
-def click_derivatives(su: Floats, sv: Floats, y: Floats, exact: bool, ru: Floats, rv: Floats, huu: Floats,
-                      huv: Floats, hvv: Floats) -> None:  # fmt: skip
+def click_derivatives(
+    su: Floats,
+    sv: Floats,
+    y: Floats,
+    exact: bool,
+    ru: Floats,
+    rv: Floats,
+    huu: Floats,
+    huv: Floats,
+    hvv: Floats,
+) -> None:
     """Write slopes of the log likelihood in u and v, and minus its second derivatives, from s(u) and s(v)."""
     for s in range(len(su)):
         miss_u, miss_v = 1.0 - su[s], 1.0 - sv[s]
