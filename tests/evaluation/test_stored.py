@@ -23,6 +23,34 @@ def test_what_is_read_back_is_what_was_written(result):
     assert found.verdict.level == result.verdict.level and repr(found) == repr(result)
 
 
+def older(finding, words):
+    """A finding as schema 1 had it: in the audit `check` and `found`, in a verdict `check` and `reason`."""
+    text, status = words
+    short = {"passed": "pass", "warned": "warn", "failed": "fail"}
+    row = {"check": finding["code"], text: finding["text"], "cause": finding["cause"]}
+    row["status"] = short[finding["status"]] if status else finding["status"]
+    return row | {"target": finding.get("target"), "help": ", or ".join(finding["remedies"])}
+
+
+def test_a_result_of_schema_1_is_read(result, tmp_path):
+    """The keys of findings were others; what they say is the same."""
+    whole = json.loads(result.to_json())
+    past = {**whole, "schema": "counterrank/evaluation/1"}
+    past["audit"] = [older(row, ("found", False)) for row in whole["audit"]]
+    reasons = [older(row, ("reason", True)) for row in whole["verdict"]["reasons"]]
+    past["verdict"] = {**whole["verdict"], "reasons": reasons}
+    (tmp_path / "past.json").write_text(json.dumps(past))
+    found = cr.load(tmp_path / "past.json")
+
+    def said(rows):
+        return [(row.code, row.text, row.status, row.target, row.help) for row in rows]
+
+    assert said(found.verdict.reasons) == said(result.verdict.reasons)
+    assert said(found.audit) == said(result.audit)
+    assert found.to_dict()["schema"] == "counterrank/evaluation/2"
+    assert found.estimate("new", "ips").lift.low == result.estimate("new", "ips").lift.low
+
+
 def test_a_level_that_was_not_written_is_refused(result):
     found = cr.Evaluation.from_dict(result.to_dict()).estimate("new", "ips")
     with pytest.raises(ConfigError, match="interval at level 0.95, not at 0.5"):
