@@ -40,7 +40,7 @@ class Answer(Record):
     reason: str = optional(default="")
 
     @classmethod
-    def of(cls, given: "str | Mapping[str, str] | Answer") -> "Answer":
+    def of(cls, answer: "str | Mapping[str, str] | Answer") -> "Answer":
         """Return an answer from 'CODE where CONDITION', or from a mapping with `code`, `where` and `reason`.
 
         Raises
@@ -48,28 +48,31 @@ class Answer(Record):
         ConfigError
             There is no such code, or the condition cannot be read.
         """
-        if isinstance(given, Answer):
-            return given
-        if isinstance(given, Mapping):
-            if unknown := sorted({*map(str, given)} - {"code", "where", "reason"}):
+        if isinstance(answer, Answer):
+            return answer
+        if isinstance(answer, Mapping):
+            if unknown := sorted({*map(str, answer)} - {"code", "where", "reason"}):
                 raise ConfigError(
                     f"accept has the unknown key '{unknown[0]}'{suggestion(unknown[0], ['code', 'where', 'reason'])}; "
                     "its keys are code, where and reason"
                 )
-            parts: list[object] = [given.get(name) or "" for name in ("code", "where", "reason")]
+            parts: list[object] = [answer.get(name) or "" for name in ("code", "where", "reason")]
         else:
             # Whatever a script or a file gives is looked at below.
-            parts = [*re.split(r"\s+where\s+", str(given), maxsplit=1)]
-        texts = [part.strip() for part in parts if isinstance(part, str)]
+            parts = [*re.split(r"\s+where\s+", str(answer), maxsplit=1)]
+        texts = [text.strip() for text in parts if isinstance(text, str)]
         if len(texts) < len(parts) or not texts[0]:
-            raise ConfigError(f"accept is 'CODE' or 'CODE where CONDITION', got {given!r}")
-        found = cls(*texts)
-        if not any(known == found.code or _of_column(known, found.code) for known in TITLES):
+            raise ConfigError(f"accept is 'CODE' or 'CODE where CONDITION', got {answer!r}")
+        parsed = cls(*texts)
+        if not any(
+            title_code == parsed.code or _of_column(title_code, parsed.code)
+            for title_code in TITLES
+        ):
             raise ConfigError(
-                f"accept: there is no check '{found.code}'{suggestion(found.code, list(TITLES))}"
+                f"accept: there is no check '{parsed.code}'{suggestion(parsed.code, list(TITLES))}"
             )
-        clauses(found.where)
-        return found
+        clauses(parsed.where)
+        return parsed
 
     def __str__(self) -> str:
         return f"{self.code} where {self.where}" if self.where else self.code
@@ -99,9 +102,9 @@ def answers_of(accept: Accept | None) -> tuple[Answer, ...]:
     return tuple(Answer.of(answer) for answer in answers or ())
 
 
-def _of_column(known: str, code: str) -> bool:
+def _of_column(title_code: str, code: str) -> bool:
     """Return whether a code is that of a check by some column of the log."""
-    return known.endswith("-by-group") and code.startswith(known.removesuffix("group"))
+    return title_code.endswith("-by-group") and code.startswith(title_code.removesuffix("group"))
 
 
 def _number(text: str | None) -> float | None:
@@ -117,29 +120,29 @@ def clauses(where: str) -> dict[tuple[str, str], str]:
     >>> clauses("x_device = 'mobile' AND position >= 5")
     {('device', '='): 'mobile', ('position', '>='): '5'}
     """
-    found: dict[tuple[str, str], str] = {}
-    at = 0
-    while at < len(where):
-        match = _CLAUSE.match(where, at)
+    compared: dict[tuple[str, str], str] = {}
+    place = 0
+    while place < len(where):
+        match = _CLAUSE.match(where, place)
         if match is None:
             raise ConfigError(
-                f"accept: cannot read '{where[at:].strip()}'; write a condition such as "
+                f"accept: cannot read '{where[place:].strip()}'; write a condition such as "
                 "device = 'mobile' and position >= 5"
             )
         column, sign, value = match.groups()
         # A context column is called with and without its prefix.
-        found[column.removeprefix("x_"), sign] = (
+        compared[column.removeprefix("x_"), sign] = (
             value[1:-1].replace("''", "'") if value[0] == "'" else value
         )
-        at = match.end()
-        if at < len(where):
-            joined = _AND.match(where, at)
+        place = match.end()
+        if place < len(where):
+            joined = _AND.match(where, place)
             if joined is None:
                 raise ConfigError(f"accept: parts of '{where}' are joined by and")
-            at = joined.end()
-            if not where[at:].strip():
+            place = joined.end()
+            if not where[place:].strip():
                 raise ConfigError(f"accept: '{where}' ends with and")
-    return found
+    return compared
 
 
 def condition(column: str, labels: Sequence[str], size: float | None = None) -> str:

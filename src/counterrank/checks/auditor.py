@@ -100,31 +100,44 @@ class Auditor:
             # Rows kept with one probability look like the whole log, whatever the others depended on.
             batch, pages = batch.evenly_kept(), None
         subject = replace(self.subject, lent=lent or {}, pages=pages, seen={})
-        parts = {most: subject.stretch(batch, most) for most in {c.max_rows for c in self.checks}}
+        parts = {
+            max_rows: subject.stretch(batch, max_rows)
+            for max_rows in {c.max_rows for c in self.checks}
+        }
         looked = [
             parts[check.max_rows] if check.needs in subject.has else None for check in self.checks
         ]
         # Weights whose squares are no numbers any more are a finding, not a warning.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             tallies = tuple(
-                Tally() if part is None else check.count(part, subject)
-                for check, part in zip(self.checks, looked, strict=True)
+                Tally() if stretch_of is None else check.count(stretch_of, subject)
+                for check, stretch_of in zip(self.checks, looked, strict=True)
             )
-        return Tallies(tallies, tuple(0 if part is None else part.n for part in looked))
+        return Tallies(
+            tallies, tuple(0 if stretch_of is None else stretch_of.n for stretch_of in looked)
+        )
 
     def finish(self, total: Tallies) -> list[Finding]:
         """Return the findings of every check, in a fixed order."""
         n, events = max(total.rows, default=0), self.subject.first.events
         told: list[tuple[About, Finding]] = []
-        told += [("events", one) for one in (() if events is None else events.findings)]
-        told += [("scores", one) for joined in self.subject.first.scores for one in joined.findings]
-        findings = [replace(one, about=about, kind=kind_of(one.status)) for about, one in told]
+        told += [("events", finding) for finding in (() if events is None else events.findings)]
+        told += [
+            ("scores", finding)
+            for joined in self.subject.first.scores
+            for finding in joined.findings
+        ]
+        findings = [
+            replace(finding, about=topic, kind=kind_of(finding.status)) for topic, finding in told
+        ]
         for check, tally, looked in zip(self.checks, total.parts, total.rows, strict=True):
-            for one in check.findings(tally, self.subject):
+            for finding in check.findings(tally, self.subject):
                 # How many rankings it rests on, where these were not all.
-                partly = looked != n and one.status is not SKIPPED
-                text = f"{one.text} (in {looked:,} of {n:,} rankings)" if partly else one.text
-                findings.append(replace(one, text=text))
+                partly = looked != n and finding.status is not SKIPPED
+                text = (
+                    f"{finding.text} (in {looked:,} of {n:,} rankings)" if partly else finding.text
+                )
+                findings.append(replace(finding, text=text))
         return findings
 
 
@@ -183,8 +196,8 @@ def audit(
         else source.first
     )
     auditor = auditor_of(source, sample, chosen, segments=segments, time=time, checks=checks)
-    found = auditor.finish(source.reduce(auditor.partial, label="auditing"))
-    return [*found, *(finding for one in coverages for finding in one.findings())]
+    findings = auditor.finish(source.reduce(auditor.partial, label="auditing"))
+    return [*findings, *(finding for coverage in coverages for finding in coverage.findings())]
 
 
 @single_blas_thread

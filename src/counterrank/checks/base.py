@@ -81,8 +81,8 @@ class Subject:
             return
         first = self.first
         policies = (first.propensity, *first.targets.values())
-        scored = any(isinstance(one, Scored) for one in policies)
-        known = {
+        scored = any(isinstance(policy, Scored) for policy in policies)
+        available = {
             "": True,
             "columns": first.columns,
             "context": first.context_names,
@@ -92,8 +92,10 @@ class Subject:
             "scores": scored or first.candidates is not None,
             "units": first.unit is not None,
         }
-        object.__setattr__(self, "has", frozenset(part for part, there in known.items() if there))
-        hits, shown = (part(self.first).sum(axis=0) for part in (self.rewarded, self.used))
+        object.__setattr__(
+            self, "has", frozenset(counted for counted, present in available.items() if present)
+        )
+        hits, shown = (counted(self.first).sum(axis=0) for counted in (self.rewarded, self.used))
         common = (hits.sum() + 0.5) / (shown.sum() + 1.0)
         # Ten rankings' worth of the common rate, so that no position has none.
         object.__setattr__(self, "rates", (hits + 10 * common) / (shown + 10))
@@ -188,12 +190,12 @@ class Subject:
 
     def once(self, name: str, batch: RankingLog, make: Callable[[], Value]) -> Value:
         """Return what is formed of a batch: once, where checks take turns on the same one."""
-        known, found = self.seen.get((name, id(batch)), (None, None))
+        former, value = self.seen.get((name, id(batch)), (None, None))
         # The batch itself is kept, because another one may get its id.
-        if known is not batch:
-            found = make()
-            self.seen[name, id(batch)] = batch, found
-        return cast(Value, found)
+        if former is not batch:
+            value = make()
+            self.seen[name, id(batch)] = batch, value
+        return cast(Value, value)
 
     def stretches(self, batch: RankingLog) -> tuple[list[str], Ints]:
         """Return the numbers of the stretches of consecutive rows in a batch.
@@ -397,10 +399,10 @@ class Check:
     def findings(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Return what the counts mean, each finding with its kind and what it is about."""
         if self.needs in subject.has:
-            made = self.judge(tally, subject)
+            told = self.judge(tally, subject)
         else:
-            made = self.skipped(self.skip_reason) if self.skip_reason else []
-        return [self.classified(finding) for finding in made]
+            told = self.skipped(self.skip_reason) if self.skip_reason else []
+        return [self.classified(finding) for finding in told]
 
     def classified(self, finding: Finding) -> Finding:
         """Return a finding with its kind and what it is about."""
@@ -511,11 +513,13 @@ class Audit(tuple[Finding, ...], Result):
     @property
     def questions(self) -> Self:
         """The patterns that a broken pipeline and a healthy service share, and that nobody answered."""
-        return type(self)(one for one in self if one.stands and one.kind == "question")
+        return type(self)(
+            finding for finding in self if finding.stands and finding.kind == "question"
+        )
 
     def to_dict(self) -> Json:
         """Return the JSON form."""
-        return {"schema": self.SCHEMA, "audit": [one.to_dict() for one in self]}
+        return {"schema": self.SCHEMA, "audit": [finding.to_dict() for finding in self]}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -537,4 +541,6 @@ class Audit(tuple[Finding, ...], Result):
         return fragment(self.document(VERBOSE))
 
     def _with(self, status: Outcome) -> Self:
-        return type(self)(one for one in self if one.status is status and not one.explained_by)
+        return type(self)(
+            finding for finding in self if finding.status is status and not finding.explained_by
+        )

@@ -20,10 +20,10 @@ def without(kind: str, labels: Sequence[str], subject: Subject) -> str:
         return without_days(labels, subject)
     if len(labels) > _NAMED or any("'" in label for label in labels):
         return ""
-    known = {label for cut in subject.cuts if cut.column == kind for label in cut.labels}
+    values_of = {label for cut in subject.cuts if cut.column == kind for label in cut.labels}
     with suppress(CounterrankError):
-        known |= set(column_of(subject.first, kind).astype(str).tolist())
-    if not known.issuperset(labels):
+        values_of |= set(column_of(subject.first, kind).astype(str).tolist())
+    if not values_of.issuperset(labels):
         return ""
     return " and ".join(f"{kind} != '{label}'" for label in labels)
 
@@ -39,8 +39,8 @@ def without_days(days: Sequence[str], subject: Subject) -> str:
     if subject.time is None or len(days) > _NAMED:
         return ""
     values = column_of(subject.first, subject.time)
-    known = set(days_of(subject.first, subject.time).tolist())
-    if known.issuperset(values[:100].astype(str).tolist()):
+    days_known = set(days_of(subject.first, subject.time).tolist())
+    if days_known.issuperset(values[:100].astype(str).tolist()):
         return " and ".join(f"{subject.time} != '{day}'" for day in days)
     spans = [_next_day(day) for day in days]
     if values.dtype.kind in "iuf" or None in spans:

@@ -40,8 +40,8 @@ def as_numbers(values: NDArray[np.generic]) -> NDArray[np.generic]:
         return values.astype(np.int64) if values.dtype.kind in "mM" else values
     # Labels recur: each is looked at once.
     texts = [str(value) for value in values.tolist()]
-    known = {text: zlib.crc32(text.encode()) for text in set(texts)}
-    return np.array([known[text] for text in texts], dtype=np.int64)
+    checksums = {text: zlib.crc32(text.encode()) for text in set(texts)}
+    return np.array([checksums[text] for text in texts], dtype=np.int64)
 
 
 def _rounded(values: Floats) -> Floats:
@@ -57,9 +57,9 @@ def _rounded(values: Floats) -> Floats:
 
 def _repeated(whole: Words, owner: Words) -> float:
     """Return the share of rows that equal one of another unit."""
-    kept = np.flatnonzero(whole % np.uint64(max(1, len(whole) // _ROWS)) == 0)
-    pairs = distinct(np.asarray(hashing.mixed(whole[kept] + owner[kept])))
-    return (pairs - distinct(whole[kept])) / max(len(kept), 1)
+    sampled = np.flatnonzero(whole % np.uint64(max(1, len(whole) // _ROWS)) == 0)
+    pairs = distinct(np.asarray(hashing.mixed(whole[sampled] + owner[sampled])))
+    return (pairs - distinct(whole[sampled])) / max(len(sampled), 1)
 
 
 def distinct(values: Words) -> int:
@@ -75,8 +75,8 @@ def by_chance(key: Words, chance: Floats) -> float:
     Each of the g - 1 other rows of the same context shows this page with its probability.
     """
     _, group, counts = np.unique(key, return_inverse=True, return_counts=True)
-    others = counts[np.asarray(group).reshape(-1)] - 1.0
-    return float(np.minimum(others * chance, 1.0).mean())
+    companions = counts[np.asarray(group).reshape(-1)] - 1.0
+    return float(np.minimum(companions * chance, 1.0).mean())
 
 
 def _keys(log: RankingLog) -> dict[str, Words]:
@@ -94,11 +94,11 @@ def _keys(log: RankingLog) -> dict[str, Words]:
         parts["the logger's scores"] = scores
     # Mixed with its place, so that equal numbers in two columns do not cancel.
     mixed = {
-        name: np.asarray(hashing.mixed(part + np.uint64(k)))
-        for k, (name, part) in enumerate(parts.items())
+        name: np.asarray(hashing.mixed(words + np.uint64(k)))
+        for k, (name, words) in enumerate(parts.items())
     }
     total = sum(mixed.values(), start=np.zeros(log.n, np.uint64))
-    return {"": total, **{name: total - part for name, part in mixed.items()}}
+    return {"": total, **{name: total - words for name, words in mixed.items()}}
 
 
 def _scores(log: RankingLog) -> Words | None:
@@ -130,8 +130,8 @@ def _chances(log: RankingLog) -> Floats:
                 chance *= np.where(k < log.lengths, logger.values[:, k], 1.0)
             return chance
     elif "prefix" in logger.capabilities and (log.lengths == log.K).all():
-        found: Floats = np.exp(logger.prefix_log_prob(log.action)[:, -1])
-        return found
+        chances: Floats = np.exp(logger.prefix_log_prob(log.action)[:, -1])
+        return chances
     return np.ones(log.n)
 
 
@@ -151,17 +151,17 @@ def _count_duplicates(batch: RankingLog, subject: Subject) -> Tally:
     # A quotient by one number vectorises, a remainder does not.
     rows = np.flatnonzero(page // thin * thin == page)
     # What was earned is in the hash of the page, and rows are picked one by one.
-    some = batch.changed(targets={}, reward=batch.reward[:, :0], rewards={}).take(rows)
-    shown, identity = page[rows], _identity(some, subject.time)
-    key = hashed(some.n, None, *identity)
-    unit = rows + batch.start if some.unit is None else as_numbers(some.unit)
+    sampled = batch.changed(targets={}, reward=batch.reward[:, :0], rewards={}).take(rows)
+    shown, identity = page[rows], _identity(sampled, subject.time)
+    key = hashed(sampled.n, None, *identity)
+    unit = rows + batch.start if sampled.unit is None else as_numbers(sampled.unit)
     owner = np.asarray(hashing.mixed(unit.astype(np.int64).astype(np.uint64)))
     return Tally(
         sums={"identified": np.array([len(identity)])},
         lists={
             "whole": np.asarray(hashing.mixed(key + shown)), "key": key, "row": rows + batch.start,
-            "shown": shown, "owner": owner, "chance": _chances(some),
-            **{f"without {name}": words for name, words in _keys(some).items()},
+            "shown": shown, "owner": owner, "chance": _chances(sampled),
+            **{f"without {name}": words for name, words in _keys(sampled).items()},
         },
     )  # fmt: skip
 
@@ -170,20 +170,20 @@ def _judge_duplicates(tally: Tally, subject: Subject) -> list[Finding]:
     """Warn from 1 in 200 with the same ids, or 1 in 100 with others; fail from 1 in 20."""
     if not len(tally.lists["whole"]):
         return DUPLICATES.skipped("too few rankings to look for duplicates")
-    most, column = 0.0, ""
+    largest, column = 0.0, ""
     shown, owner, chance = (tally.lists[name] for name in ("shown", "owner", "chance"))
     for name, key in tally.lists.items():
         if name.startswith("without "):
             # Rows of one unit may be equal: they count as one piece of evidence anyway.
             share = _repeated(np.asarray(hashing.mixed(key + shown)), owner)
-            if share > max(_SHARE, most) and share > _TIMES * by_chance(key, chance):
-                most, column = share, name.removeprefix("without ")
-    if not most:
+            if share > max(_SHARE, largest) and share > _TIMES * by_chance(key, chance):
+                largest, column = share, name.removeprefix("without ")
+    if not largest:
         return _same_ids(tally)
     but = f" in all but {column}" if column else ""
     return DUPLICATES.finds(
-        FAILED if most > 0.05 else WARNED,
-        f"{in_percent(most)} of rankings equal another one{but}, far more than the logger's "
+        FAILED if largest > 0.05 else WARNED,
+        f"{in_percent(largest)} of rankings equal another one{but}, far more than the logger's "
         "probabilities allow",
         "rows were delivered twice or multiplied by a join, under new ids",
         "drop repeated rows: they make intervals too short",
@@ -191,9 +191,9 @@ def _judge_duplicates(tally: Tally, subject: Subject) -> list[Finding]:
 
 
 def _same_ids(tally: Tally) -> list[Finding]:
-    whole, keys, rows = (tally.lists[name] for name in ("whole", "key", "row"))
-    repeats = len(whole) - distinct(whole)
-    share = repeats / len(whole)
+    hashes, keys, rows = (tally.lists[name] for name in ("whole", "key", "row"))
+    repeats = len(hashes) - distinct(hashes)
+    share = repeats / len(hashes)
     # A context of a few categories repeats by nature: equal rows are evidence only where keys
     # differ.
     if not tally.count("identified") or distinct(keys) < 0.2 * len(keys):
@@ -203,10 +203,10 @@ def _same_ids(tally: Tally) -> list[Finding]:
         )
     # Rows with the same ids and context may show the same page by chance.
     if share < max(0.005, 3 * by_chance(keys, tally.lists["chance"])):
-        return DUPLICATES.passed(f"{repeats:,} of {len(whole):,} rankings equal another one")
-    _, where, back = np.unique(whole, return_index=True, return_inverse=True)
+        return DUPLICATES.passed(f"{repeats:,} of {len(hashes):,} rankings equal another one")
+    _, where, back = np.unique(hashes, return_index=True, return_inverse=True)
     first = where[back]
-    second = np.flatnonzero(first != np.arange(len(whole)))
+    second = np.flatnonzero(first != np.arange(len(hashes)))
     original = first[second[:3]]
     examples: tuple[Example, ...] = tuple(
         {"row": int(rows[i]), "equals": int(rows[j])}
@@ -237,12 +237,12 @@ def _identity(batch: RankingLog, time: str | None) -> list[Floats]:
 
     Ids of rows, which are all different, would tell copies under new ids from their originals.
     """
-    others = [
+    carried = [
         as_numbers(batch.columns[n])
         for n in sorted({*batch.columns} - {*batch.context_names, time})
     ]
-    kept = [values for values in others if len(np.unique(values)) < batch.n or batch.n < FEW]
-    kept += [] if time is None else [as_numbers(column_of(batch, time))]
-    kept += [] if batch.unit is None else [as_numbers(batch.unit)]
+    telling = [values for values in carried if len(np.unique(values)) < batch.n or batch.n < FEW]
+    telling += [] if time is None else [as_numbers(column_of(batch, time))]
+    telling += [] if batch.unit is None else [as_numbers(batch.unit)]
     parts = [] if batch.context is None else [batch.context]
-    return parts + [np.ascontiguousarray(values, dtype=np.float64)[:, None] for values in kept]
+    return parts + [np.ascontiguousarray(values, dtype=np.float64)[:, None] for values in telling]

@@ -52,11 +52,11 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
     """Sum expected and observed rewards by item and by category, each by group of scores."""
     reward, rates = np.ascontiguousarray(batch.reward), subject.rates
     score = _score_groups(batch, subject)
-    at = np.where(batch.action < 0, -1, batch.action & (BINS - 1))
+    item_bins = np.where(batch.action < 0, -1, batch.action & (BINS - 1))
     # No more bins than there are items: what other batches count in further ones is added.
-    size = int(at.max(initial=0)) + 1
+    size = int(item_bins.max(initial=0)) + 1
     sums = {"items": np.zeros((2, size, DECILES)), "early": subject.page_counts(batch)[1]["early"]}
-    item_sums(at, score, reward, rates, sums["items"])
+    item_sums(item_bins, score, reward, rates, sums["items"])
     if "features" in subject.has:
         features, names = batch.features_of(batch.action), batch.item_feature_names
         for name, labels in batch.categories_of_items.items():
@@ -65,7 +65,7 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
             code = np.nan_to_num(codes, nan=-1.0).astype(np.int64)
             item_sums(code, score, reward, rates, sums[f"kind {name}"])
     paid = reward > 0
-    values, items = reward[paid], at[paid]
+    values, items = reward[paid], item_bins[paid]
     kinds = (("positive", values > 0), ("ones", values == 1), ("even", whole(values / 2)))
     for name, rows in kinds:
         sums[name] = np.bincount(items[rows], minlength=size).astype(float)
@@ -368,12 +368,12 @@ def _other_currency(
             of_level = codes == places
             if not FEWEST_AMOUNTS <= of_level.sum() <= len(of_level) / 2:
                 continue
-            rest = count - np.bincount(place[of_level], minlength=len(count))
+            outside = count - np.bincount(place[of_level], minlength=len(count))
             compared = total - np.bincount(place[of_level], logs[of_level], len(count))
-            usable = rest[place[of_level]] > 0
+            usable = outside[place[of_level]] > 0
             factor = (
                 logs[of_level][usable]
-                - compared[place[of_level]][usable] / rest[place[of_level]][usable]
+                - compared[place[of_level]][usable] / outside[place[of_level]][usable]
             )
             if usable.sum() < of_level.sum() / 2:
                 factor = logs[of_level] - logs[~of_level].mean()
@@ -513,7 +513,7 @@ def _magnitude(amount: Floats, item: Ints) -> Iterator[Finding]:
         return
     shapes = _distances(table), _above_median(table)
     for factor, lag in ((100, 2 * PER_DECADE), (1000, 3 * PER_DECADE)):
-        if any(_second_peak(one, lag) for one in shapes):
+        if any(_second_peak(shape, lag) for shape in shapes):
             text = f"amounts of the same items come in two sizes, about {factor} times apart"
             yield _other_units(text, MAGNITUDE)
             return

@@ -70,10 +70,10 @@ def _count_targets(batch: RankingLog, subject: Subject) -> Tally:
 
 def _judge_targets(tally: Tally, subject: Subject) -> list[Finding]:
     """Warn of a target that never shows the logged items, and of one that is the logger."""
-    found = []
+    findings = []
     for name, (zeros, cells, differ) in tally.sums.items():
         if zeros > 0.5 * cells:
-            found.append(
+            findings.append(
                 finding(
 "probabilities",
 WARNED,
@@ -83,15 +83,15 @@ f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0
 )
             )  # fmt: skip
         if differ:
-            found += TARGETS.passed(f"'{name}' differs from the logging policy")
+            findings += TARGETS.passed(f"'{name}' differs from the logging policy")
         else:
-            found += TARGETS.finds(
+            findings += TARGETS.finds(
                 WARNED,
                 f"'{name}' is the logging policy itself, number by number",
                 "the logger's own column was named as the target, or the new policy was not scored",
                 "name the column with the new policy's probabilities",
             )
-    return found or TARGETS.skipped("no target given as numbers")
+    return findings or TARGETS.skipped("no target given as numbers")
 
 
 #: Targets give the logged items a chance, and are not the logger.
@@ -342,9 +342,9 @@ def items_seen(batch: RankingLog, size: int) -> tuple[Ints, int]:
     >>> seen.tolist(), repeats
     ([[1, 1], [1, 0]], 1)
     """
-    seen = np.zeros((batch.K, size), np.int64)
+    shown_times = np.zeros((batch.K, size), np.int64)
     action = np.ascontiguousarray(batch.action)
-    return seen, count_items(action, batch.lengths, np.zeros(size, np.int64), seen)
+    return shown_times, count_items(action, batch.lengths, np.zeros(size, np.int64), shown_times)
 
 
 @jit
@@ -389,18 +389,18 @@ def _count_distributions(batch: RankingLog, subject: Subject) -> Tally:
 
 def _judge_distributions(tally: Tally, subject: Subject) -> list[Finding]:
     """Fail on any of them."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for key, (wrong, cells) in tally.sums.items():
         what, _, name = key.partition(" ")
         code, text, cause, remedy = _DISTRIBUTION[what]
         if not wrong:
             text = "all shown items have a chance in 'propensity_dist'"
             text = f"'{name}' agrees with '{name}_dist'" if name else text
-            found.append(finding(code, PASSED, text))
+            findings.append(finding(code, PASSED, text))
             continue
         text = text.format(count=wrong, share=in_percent(wrong / cells), name=name)
         examples = tally.examples[key]
-        found.append(
+        findings.append(
             finding(
                 code,
                 FAILED,
@@ -410,7 +410,7 @@ def _judge_distributions(tally: Tally, subject: Subject) -> list[Finding]:
                 examples=examples,
             )
         )
-    return found
+    return findings
 
 
 #: What is wrong with an entry of a distribution: the code, the text, the cause and the remedy.
@@ -450,8 +450,8 @@ def _count_calibration(batch: RankingLog, subject: Subject) -> Tally:
     sums = {"expected": cube.sum(axis=0), "spread": spread.sum(axis=0)}
     if table.ndim == 2:
         sums = {key: np.broadcast_to(v, (batch.K, v.shape[1])) for key, v in sums.items()}
-    seen, _ = items_seen(batch, table.shape[-1])
-    return Tally(sums={**sums, "seen": seen.astype(float)})
+    shown_times, _ = items_seen(batch, table.shape[-1])
+    return Tally(sums={**sums, "seen": shown_times.astype(float)})
 
 
 def _judge_calibration(tally: Tally, subject: Subject) -> list[Finding]:
@@ -463,15 +463,17 @@ def _judge_calibration(tally: Tally, subject: Subject) -> list[Finding]:
 
     if not tally.sums:
         return CALIBRATION.skipped(CALIBRATION.skip_reason)
-    expected, spread, seen = (tally.sums[key] for key in ("expected", "spread", "seen"))
+    expected, spread, shown_times = (tally.sums[key] for key in ("expected", "spread", "seen"))
     # Below, counts are too skewed for z.
     tested = (spread > 5) & (expected > 5)
-    z = np.divide(seen - expected, np.sqrt(spread), out=np.zeros_like(expected), where=tested)
+    z = np.divide(
+        shown_times - expected, np.sqrt(spread), out=np.zeros_like(expected), where=tested
+    )
     p = 2 * special.ndtr(-np.abs(z)) * max(int(tested.sum()), 1)
     if not tested.any() or p.min() > 0.01:
         return CALIBRATION.passed("items are shown as often as 'propensity_dist' says")
     off = np.divide(
-        np.abs(seen - expected),
+        np.abs(shown_times - expected),
         expected,
         out=np.zeros_like(expected),
         where=tested & (p <= 0.01),
@@ -482,7 +484,7 @@ def _judge_calibration(tally: Tally, subject: Subject) -> list[Finding]:
     label = names[a] if names is not None else str(a)
     return CALIBRATION.finds(
         FAILED if off.max() > 0.1 else WARNED,
-        f"item {label} stands at position {k + 1} {seen[k, a]:,.0f} times, where "
+        f"item {label} stands at position {k + 1} {shown_times[k, a]:,.0f} times, where "
         f"{expected[k, a]:,.0f} are "
         f"expected (z = {z[k, a]:.1f}); positions affected: {listed(positions)}",
         "the logged distribution is not the one that was drawn from",
@@ -510,12 +512,12 @@ def _count_replacement(batch: RankingLog, subject: Subject) -> Tally:
         return Tally()
     # One repeat settles it for the whole log: only where the first rows have none, all are
     # looked at.
-    for part in (batch.take(slice(0, HEAD_ROWS)), batch):
-        seen, repeats = items_seen(part, int(part.action.max(initial=0)) + 1)
+    for batch_part in (batch.take(slice(0, HEAD_ROWS)), batch):
+        shown_times, repeats = items_seen(batch_part, int(batch_part.action.max(initial=0)) + 1)
         if repeats:
             break
     return Tally(
-        sums={"repeats": np.array([repeats]), "n": np.array([part.n]), "seen": seen},
+        sums={"repeats": np.array([repeats]), "n": np.array([batch_part.n]), "seen": shown_times},
         examples={
             "any": examples_at(np.ones(min(batch.n, 1), bool), batch.action[:1], batch.start)
         },
@@ -526,12 +528,12 @@ def _judge_replacement(tally: Tally, subject: Subject) -> list[Finding]:
     """Under independence n sum_{k<l} sum_a f_k(a) f_l(a) repeats are expected: none among 20 has chance 2e-9."""
     if subject.kind != "factored" or subject.first.K < 2:
         return REPLACEMENT.skipped(f"propensities are '{subject.kind}', or rankings have one item")
-    seen, n, repeats = (
+    shown_times, n, repeats = (
         tally.sums["seen"].astype(float),
         tally.count("n"),
         tally.count("repeats"),
     )
-    share = seen / n
+    share = shown_times / n
     total = share.sum(axis=0)
     # sum_{k<l} f_k f_l = ((sum f)^2 - sum f^2) / 2: K terms an item, not K^2.
     expected = n * float((total**2 - (share**2).sum(axis=0)).sum()) / 2

@@ -231,8 +231,8 @@ def _fewer(
         variance = design * np.maximum(squares[judged] / n - mean**2, 1e-12) / (n * mean**2)
         limit = APART_OF_TWO if len(judged) == 2 else APART
         logs = np.log((hits[judged] + 0.5) / expected[judged])
-        far = outlier(logs, variance, limit, ALIKE, CHANCE / tests)
-        bad = judged[[one for one in far if logs[one] < 0 and minor[judged[one]]]]
+        outlying = outlier(logs, variance, limit, ALIKE, CHANCE / tests)
+        bad = judged[[one for one in outlying if logs[one] < 0 and minor[judged[one]]]]
     if len(bad):
         names = [labels[one] for one in bad]
         ratio = float(hits[bad].sum() / expected[bad].sum())
@@ -456,8 +456,8 @@ def _since_a_day(
     """Yield the level of each column that changed most against the others from one day on, or on one."""
     from scipy import special
 
-    windows = [(at, len(days)) for at in range(1, len(days))]
-    windows += [(at, at + 1) for at in range(len(days)) if len(days) > 2]
+    windows = [(start_day, len(days)) for start_day in range(1, len(days))]
+    windows += [(start_day, start_day + 1) for start_day in range(len(days)) if len(days) > 2]
     day = np.arange(len(days))
     within = np.array([(start <= day) & (day < end) for start, end in windows], dtype=float)
     tests = len(windows) * sum(len(labels) for labels, _ in columns.values())
@@ -490,16 +490,16 @@ def _since_a_day(
         # The window that explains most: Poisson's deviance of the rewards inside it.
         expected = n[0] * np.exp(logs[1] + logs[2] - logs[3])
         gain = special.xlogy(hits[0], hits[0] / expected) - hits[0] + expected
-        level, at = divmod(int(np.where(bad, gain, -1.0).argmax()), len(windows))
-        start, end = windows[at]
+        level, start_day = divmod(int(np.where(bad, gain, -1.0).argmax()), len(windows))
+        start, end = windows[start_day]
         onwards = end == len(days)
         when = f"from {days[start]} on" if onwards and end - start > 1 else f"on {days[start]}"
         yield _lost(
             BOTH,
-            f"{when}, rankings where {column} is {labels[level]} have {_times(math.exp(change[level, at]))} the "
+            f"{when}, rankings where {column} is {labels[level]} have {_times(math.exp(change[level, start_day]))} the "
             "rewards expected from the change of the others",
             f"{condition(column, [labels[level]])} and day {'>=' if onwards else '='} '{days[start]}' and "
-            f"{SIZE} = {max(math.exp(change[level, at]), 0.001):.2g}",
+            f"{SIZE} = {max(math.exp(change[level, start_day]), 0.001):.2g}",
             without_both(column, labels[level], days[start], subject, onwards=onwards),
         )
 
@@ -605,16 +605,16 @@ def page_sums(
     # page's items then, which the first turn sums.
     for turn in range(2):
         for i in range(rows.shape[0]):
-            row, other = rows[i], others[i]
+            row, paired_row = rows[i], others[i]
             # The other page's items, on the side of the row.
             side = at[row, 0] & ~(BINS - 1)
             page = 0.0
             for k in range(width if turn else 0):
-                page += means[(at[other, k] & (BINS - 1)) + side]
+                page += means[(at[paired_row, k] & (BINS - 1)) + side]
             for k in range(max(shift, 0), width + min(shift, 0)):
-                item = (at[other, k - shift] & (BINS - 1)) + side
+                item = (at[paired_row, k - shift] & (BINS - 1)) + side
                 # A factor of 0 or 1, because branches that cannot be foreseen cost more.
-                valid = 1.0 * ((item != at[row, k]) & used[row, k] & used[other, k - shift])
+                valid = 1.0 * ((item != at[row, k]) & used[row, k] & used[paired_row, k - shift])
                 if not turn:
                     count[item] += valid
                     alone[item] += valid * off[row, k]
@@ -656,17 +656,17 @@ def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
     for (name,), sums in tally.parts.items():
         gram, (cells, pairs) = sums[:25].reshape(5, 5), sums[25:]
         gram = gram + np.tril(gram, -1).T
-        part, z = _explained(gram, cells)
+        share, z = _explained(gram, cells)
         # How well own items and those of the other page alone explain rewards, in standard errors.
         scale = np.sqrt(np.maximum(np.diag(gram) * gram[4, 4] / max(cells, 1.0), 1e-300))
         of_item, _, _, of_page, _ = gram[4] / scale
         if of_page > ALL_BEYOND and of_item < of_page / 3:
-            part, z = 1.0, float(of_page)
-        if pairs >= PAIRS and z > BEYOND and part > LEAST:
+            share, z = 1.0, float(of_page)
+        if pairs >= PAIRS and z > BEYOND and share > LEAST:
             nearby = name.startswith("item ")
             place, code, cause, remedy = _MISPLACED[nearby]
             text = (
-                f"about {in_percent(min(part, 1.0), 0)} of the rewards depend on the {name} "
+                f"about {in_percent(min(share, 1.0), 0)} of the rewards depend on the {name} "
                 f"(z = {z:.1f}), not on the {place} at which they are recorded"
             )
             # People may look at what stands beside an item; nobody clicks for another request.

@@ -61,11 +61,11 @@ def days_of(batch: RankingLog, name: str) -> NDArray[np.str_]:
 
 
 def _days_of_numbers(values: NDArray[np.float64]) -> NDArray[np.str_]:
-    unit, whole = epoch_unit(values), np.nan_to_num(values).astype(np.int64)
+    unit, whole_days = epoch_unit(values), np.nan_to_num(values).astype(np.int64)
     if unit is not None:
-        return whole.astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(str)
+        return whole_days.astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(str)
     # Days are sorted as text.
-    return np.char.zfill(whole.astype(str), 6)
+    return np.char.zfill(whole_days.astype(str), 6)
 
 
 def _count_drift(batch: RankingLog, subject: Subject) -> Tally:
@@ -296,10 +296,10 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
     People who click on everything are rarer than people who click on all but one item; robots
     make a second peak at the end.
     """
-    found = []
+    findings = []
     share, count = _recurring(tally.sums.get("context"))
     if share > RECURRING:
-        found += ROBOTS.finds(
+        findings += ROBOTS.finds(
             WARNED,
             f"{in_percent(share, 0)} of the rankings have one of {count:,} contexts that recur again "
             "and again, while most contexts do not",
@@ -315,25 +315,25 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
         and typical < K / 2
         and rewarded[K] > max(RECURRING * n, 3 * rewarded[K - 1])
     ):
-        found += ROBOTS.finds(
+        findings += ROBOTS.finds(
             WARNED,
             f"{in_percent(rewarded[K] / n)} of rankings are rewarded at every position, but only "
             f"{in_percent(rewarded[K - 1] / n)} at all but one, and {typical:.2g} of {K} is usual",
             "robots that click on everything, or a page view counted as a click on each item",
             "drop these rankings, or correct the rewards",
         )
-    every, nearly = tally.sums.get("greedy", np.zeros(2))
+    greedy, nearly = tally.sums.get("greedy", np.zeros(2))
     # People who click on nearly everything are more than those who click on everything, on all pages.
-    if K >= 3 and every >= 5 and every > 3 * nearly:
-        found += ROBOTS.finds(
+    if K >= 3 and greedy >= 5 and greedy > 3 * nearly:
+        findings += ROBOTS.finds(
             WARNED,
-            f"{int(every):,} units are rewarded at every position of all their pages (three or more), and "
+            f"{int(greedy):,} units are rewarded at every position of all their pages (three or more), and "
             f"only {int(nearly):,} at most positions",
             "robots that click on everything",
             "drop the rows of these units",
         )
-    found += _greedy(tally.sums.get("units"))
-    return found or ROBOTS.passed("no context and no pattern of rewards looks like a robot's")
+    findings += _greedy(tally.sums.get("units"))
+    return findings or ROBOTS.passed("no context and no pattern of rewards looks like a robot's")
 
 
 #: No visitor comes again and again under one context, and pages are clicked as people click them.
@@ -359,11 +359,11 @@ def _greedy(units: Floats | None) -> list[Finding]:
     busy = np.flatnonzero(rows >= max(BUSY_ROWS, BUSY * float(np.median(rows))))
     rate = hits[busy] / rows[busy]
     order = np.argsort(-rate)
-    for few in range(1, min(max(1, len(rows) // 100), len(busy)) + 1):
-        chosen = busy[order[:few]]
+    for size in range(1, min(max(1, len(rows) // 100), len(busy)) + 1):
+        chosen = busy[order[:size]]
         usual = float(np.delete(hits, chosen).sum() / max(np.delete(rows, chosen).sum(), 1.0))
-        after = rate[order[few]] if few < len(order) else 0.0
-        least = rate[order[few - 1]]
+        after = rate[order[size]] if size < len(order) else 0.0
+        least = rate[order[size - 1]]
         if (
             least > GREEDY * max(usual, 1e-9)
             and least > 1.5 * after
@@ -371,11 +371,11 @@ def _greedy(units: Floats | None) -> list[Finding]:
         ):
             return ROBOTS.finds(
                 WARNED,
-                f"{few:,} of {len(rows):,} groups of units have {in_percent(rows[chosen].sum() / rows.sum())} of the "
+                f"{size:,} of {len(rows):,} groups of units have {in_percent(rows[chosen].sum() / rows.sum())} of the "
                 f"rankings and {in_percent(hits[chosen].sum() / hits.sum(), 0)} of the rewards",
                 "robots, test accounts, or people for whom the page is work",
                 "drop the rows of these units if they are no visitors",
-                pattern=f"units = {few}",
+                pattern=f"units = {size}",
             )
     return []
 
@@ -413,13 +413,13 @@ def _judge_logged(tally: Tally, subject: Subject) -> list[Finding]:
         )
     if not subject.without_propensities:
         return LOGGED.passed("the log has propensities of the logging policy")
-    found, remedy = (
+    text, remedy = (
         "the log has no propensities",
         f"{say('--estimate-propensity', python='estimate_propensity=True')} learns them from the "
         "context",
     )
     if subject.ranking:
-        found = "the log has scores of the logger, but no propensities"
+        text = "the log has scores of the logger, but no propensities"
         remedy = (
             f"say how it ranks by them, for example {say('--logger', 'plackett-luce:temperature=1')}, or "
             f"estimate it: {say('--estimate-propensity', 'plackett-luce')}"
@@ -427,7 +427,7 @@ def _judge_logged(tally: Tally, subject: Subject) -> list[Finding]:
     lists = tally.lists.get("list")
     if lists is not None:
         distinct = len(np.unique(lists))
-        found += f"; it shows {distinct:,} different lists in {len(lists):,} rankings"
+        text += f"; it shows {distinct:,} different lists in {len(lists):,} rankings"
         if distinct < len(lists) / 5 and not subject.ranking:
             remedy = (
                 f"few lists recur often: {say('--estimate-propensity', 'by-list:COLUMNS')} takes "
@@ -435,7 +435,7 @@ def _judge_logged(tally: Tally, subject: Subject) -> list[Finding]:
             )
     return LOGGED.finds(
         FAILED,
-        found,
+        text,
         "they were not logged, or not joined",
         remedy,
     )
@@ -502,14 +502,14 @@ def _judge_user_column(tally: Tally, subject: Subject) -> list[Finding]:
     rows = tally.sums[name][0]
     whose = "are taken as independent" if subject.first.unit is None else "have smaller units"
     agree = float(np.max(_within(tally.sums[name])[0], initial=0.0))
-    known = (
+    agreement = (
         f", and contexts agree within it ({in_percent(agree, 0)})"
         if subject.first.context is not None
         else ""
     )
     return USER_COLUMN.finds(
         WARNED,
-        f"rows {whose}, but '{name}' looks like a user: {values:,.0f} values in {rows:,.0f} rows{known}",
+        f"rows {whose}, but '{name}' looks like a user: {values:,.0f} values in {rows:,.0f} rows{agreement}",
         "rows of one user are alike; taken as independent they make intervals too short",
         f"name the user: {say('--columns', f'unit={name}', f'unit={name!r}')}",
     )
@@ -548,5 +548,5 @@ def _named(name: str, words: tuple[str, ...]) -> bool:
 def _several(codes: Ints, unit: Ints) -> tuple[int, int]:
     """Return how many values have several units, and how many units several values."""
     pairs = np.unique(np.stack([codes, unit]), axis=1)
-    values, units = (int((np.bincount(one) > 1).sum()) for one in pairs)
+    values, units = (int((np.bincount(codes_of) > 1).sum()) for codes_of in pairs)
     return values, units

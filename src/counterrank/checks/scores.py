@@ -402,9 +402,9 @@ def _judge_draws(tally: Tally, subject: Subject) -> list[Finding]:
     findings = _of_all(kinds[BLOCK,][1].sum(axis=0)) if subject.ranking == "softmax" else []
     for (kind,), (labels, table) in kinds.items():
         findings += _otherwise(kind, labels, table, tests, subject)
-    for name, (away, variance) in tally.sums.items():
-        if two_sided(away, math.sqrt(variance)) * len(tally.sums) <= LIMITING:
-            findings.append(_of_target(name, float(away) > 0))
+    for name, (distance, variance) in tally.sums.items():
+        if two_sided(distance, math.sqrt(variance)) * len(tally.sums) <= LIMITING:
+            findings.append(_of_target(name, float(distance) > 0))
     return findings or DRAWS.passed("scores are followed alike in every group")
 
 
@@ -439,9 +439,13 @@ def _of_target(name: str, higher: bool) -> Finding:
 
 def _of_all(sums: Floats) -> list[Finding]:
     """Fail where first items follow the scores of the whole log less, or more, than they should."""
-    rows, away, variance = (float(one) for one in sums)
-    slope = away / max(variance, 1e-300)
-    if rows < FEWEST or abs(slope) < LEAST / 2 or two_sided(away, math.sqrt(variance)) > LIMITING:
+    rows, distance, variance = (float(number) for number in sums)
+    slope = distance / max(variance, 1e-300)
+    if (
+        rows < FEWEST
+        or abs(slope) < LEAST / 2
+        or two_sided(distance, math.sqrt(variance)) > LIMITING
+    ):
         return []
     how = "more" if slope > 0 else "less"
     return SCORES.finds(
@@ -616,13 +620,13 @@ def _correlations(target: Scored, logger: Scored) -> tuple[Floats, Floats]:
     width = int(counts.max(initial=0))
     inside = np.arange(width) < counts[:, None]
     new, old = (
-        sets.dense(np.where(np.isfinite(one.scores), one.scores, 0.0), 0.0)
-        for one in (target, logger)
+        sets.dense(np.where(np.isfinite(columns_of.scores), columns_of.scores, 0.0), 0.0)
+        for columns_of in (target, logger)
     )
     items = sets.dense(sets.items, 0.0).astype(np.int64)
     half = (np.arange(len(counts)) % 2)[:, None]
     means = _item_means(items, new, inside, half)
-    parts = [_standard(one, inside) for one in (old, means)]
+    parts = [_standard(columns_of, inside) for columns_of in (old, means)]
     y = _standard(new, inside)
     # How much each of the two says of the scores, from all rows.
     gram = np.array([[(a * b).sum() for b in parts] for a in parts])
@@ -633,7 +637,9 @@ def _correlations(target: Scored, logger: Scored) -> tuple[Floats, Floats]:
         fits = (counts >= CORRELATED) & (counts == (counts if row == 0 else np.roll(counts, 1)))
         r = np.clip((y * compared).sum(axis=1)[fits], -0.9993, 0.9993)
         table[row] = np.histogram(np.arctanh(r), BINS, (-REACH, REACH))[0]
-    lengths = [np.sqrt((_centred(one, inside) ** 2).sum(axis=1)) for one in (new, old)]
+    lengths = [
+        np.sqrt((_centred(columns_of, inside) ** 2).sum(axis=1)) for columns_of in (new, old)
+    ]
     wider = lengths[0] / np.maximum(lengths[1], 1e-300)
     usable = (counts >= CORRELATED) & (np.minimum(*lengths) > 1e-4)
     ends = (-2 * REACH, 2 * REACH)
@@ -692,9 +698,9 @@ def _of_the_request(batch: RankingLog, target: Scored, logger: Scored, rates: Fl
     cells = np.maximum(place, 0)
     crossed = [
         standardised[0] * standardised[1],
-        *(off * np.take_along_axis(one, cells, axis=1) for one in standardised),
+        *(off * np.take_along_axis(scores_of, cells, axis=1) for scores_of in standardised),
     ]
-    products = np.stack([one.sum(axis=1) for one in crossed])
+    products = np.stack([scores_of.sum(axis=1) for scores_of in crossed])
     sums: Floats = np.stack(
         [np.full(3, float(batch.n)), products.sum(axis=1), (products**2).sum(axis=1)]
     )
@@ -731,7 +737,7 @@ def _uncorrelated(name: str, tally: Tally) -> Iterator[Finding]:
     same_row, next_row = table
     # Sums of Fisher's z of rows with the same law: no better than with another row.
     centres = np.arange(BINS)
-    means = [float(one @ centres) / one.sum() for one in table]
+    means = [float(counts @ centres) / counts.sum() for counts in table]
     variance = float(same_row @ (centres - means[0]) ** 2) / float(same_row.sum())
     spread = math.sqrt(variance * (1 / same_row.sum() + 1 / next_row.sum()))
     if same_row.sum() >= RANDOM_ROWS and means[0] - means[1] < NOTHING * spread:
@@ -852,8 +858,8 @@ def count_scored(source: Source, targets: Iterable[str], *, every: bool) -> list
     names = [name for name in targets if isinstance(source.first.targets.get(name), Scored)]
 
     def counts(batch: RankingLog) -> Ints:
-        kept = [int(_scored(batch, name).sum()) for name in names]
-        return np.array([batch.n, *kept])
+        scored = [int(_scored(batch, name).sum()) for name in names]
+        return np.array([batch.n, *scored])
 
     log = source.log if isinstance(source, MemorySource) else None
     totals = counts(source.first if log is None else log)
@@ -862,8 +868,8 @@ def count_scored(source: Source, targets: Iterable[str], *, every: bool) -> list
     if log is None:
         totals = source.reduce(counts, label="counting scores")
     return [
-        Coverage(name, int(totals[0]), int(kept))
-        for name, kept in zip(names, totals[1:], strict=True)
+        Coverage(name, int(totals[0]), int(scored))
+        for name, scored in zip(names, totals[1:], strict=True)
     ]
 
 

@@ -303,10 +303,10 @@ def _judge_group_weights(tally: Tally, subject: Subject) -> list[Finding]:
         for (name, kind), (names, table, results_of) in results.items()
     ]
     # Where one target alone is off, its probabilities are wrong and not the log.
-    blamed = {name for (name, _), made in zip(results, findings, strict=True) if made.blamed}
+    blamed = {name for (name, _), told in zip(results, findings, strict=True) if told.blamed}
     if len(blamed) == 1 < len(subject.targets):
         (alone,) = blamed
-        findings = [replace(made, target=alone) if made.blamed else made for made in findings]
+        findings = [replace(told, target=alone) if told.blamed else told for told in findings]
     return findings or GROUP_WEIGHTS.skipped(
         f"no target to check; name one with {say('--target', 'NAME', 'targets=[NAME]')} or "
         f"{say('--segment', 'COLUMN', 'segments=[COLUMN]')}"
@@ -356,34 +356,39 @@ def _group_finding(
     # concerns.
     size = float((np.where(low, share * np.abs(mean - 1.0), 0.0)).sum(axis=0).mean())
     g, k = np.unravel_index(int(np.argmin(np.where(np.isnan(p), 2.0, p))), p.shape)
-    worst = sorted(bad, key=lambda one: float(np.nanmin(p[one])))
+    worst = sorted(bad, key=lambda place: float(np.nanmin(p[place])))
     text = (
         f"weights of '{name}' average {mean[g, k]:.3g} instead of 1 where {kind} is {labels[g]} "
         f"(position {k + 1}, "
-        f"{in_z(z[g, k])}); {kind} affected: {listed([labels[one] for one in worst])}"
-    )
-    cause = (
-        "the policy, a candidate set or a join changed in the course of the log and was logged as "
-        "if it had not"
-        if kind in (BLOCK, DAY)
-        else "a policy, candidate set or join differs there, or items were shown for a reason "
-        "that was not logged"
+        f"{in_z(z[g, k])}); {kind} affected: {listed([labels[place] for place in worst])}"
     )
     line = THRESHOLDS["mean-weight-by-group"].status(size)
     apart = _apart(worst, table, mean, z)
-    if not apart:
-        cause = "weights are off in the other rows too: these groups are not the cause"
-    where = without(kind, [labels[one] for one in apart], subject) if apart else ""
+    where = without(kind, [labels[place] for place in apart], subject) if apart else ""
     remedy = f"leave these groups out{option(where)}, or log the policy that really ran there"
     return finding(
         check,
         WARNED if line is PASSED else FAILED,
         text,
-        cause,
+        _cause_in_groups(kind, everywhere=not apart),
         # Groups that are off as all rows are need no remedy of their own.
         remedy if apart else "",
         where=where,
         fatal=line is FAILED,
+    )
+
+
+def _cause_in_groups(kind: str, *, everywhere: bool) -> str:
+    if everywhere:
+        return "weights are off in the other rows too: these groups are not the cause"
+    if kind in (BLOCK, DAY):
+        return (
+            "the policy, a candidate set or a join changed in the course of the log and was logged as "
+            "if it had not"
+        )
+    return (
+        "a policy, candidate set or join differs there, or items were shown for a reason that was not "
+        "logged"
     )
 
 
@@ -394,7 +399,7 @@ def _apart(bad: list[int], table: Floats, mean: Floats, z: Floats) -> list[int]:
     with np.errstate(divide="ignore", invalid="ignore"):
         # The distance from the common mean, in the same standard errors.
         from_centre = np.where(mean != 1.0, z * (mean - centre) / (mean - 1.0), 0.0)
-    distinct = [one for one in bad if np.nanmax(np.abs(from_centre[one])) > APART]
+    distinct = [place for place in bad if np.nanmax(np.abs(from_centre[place])) > APART]
     # Without them weights average 1; otherwise the fault is everywhere, and no group's.
     _, _, p = mean_tests(np.delete(table, distinct, axis=0).sum(axis=0))
     everywhere = bool((np.nan_to_num(p, nan=1.0) * len(p) <= LIMITING).any())
@@ -629,7 +634,9 @@ def _judge_lift_by_halves(tally: Tally, subject: Subject) -> list[Finding]:
     tables = families(tally.parts)
     chance = CHANCE_OF_ROWS if subject.time is None else CHANCE
     for (name, _), (labels, table) in tables.items():
-        order = np.argsort([int(one) for one in labels] if subject.time is None else labels)
+        order = np.argsort(
+            [int(halves_of) for halves_of in labels] if subject.time is None else labels
+        )
         findings += _changed(name, table[order], tally.sums.get(name), chance / (2 * len(tables)))
     if not tables:
         return []
