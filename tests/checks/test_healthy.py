@@ -90,3 +90,29 @@ def test_every_kind_is_reproducible():
     assert len(KINDS) >= 15
     one, other = (healthy_world("tips", 3, 200).columns["reward"] for _ in range(2))
     assert (one == other).all()
+
+
+def test_the_command_prints_the_answer_that_it_takes(tmp_path):
+    import json
+
+    import pyarrow.parquet as pq
+    from click.testing import CliRunner
+
+    from counterrank.cli.main import main
+
+    pq.write_table(healthy_world("first screen", 1, 4000).table(), tmp_path / "log.parquet")
+    asked = [
+        "check",
+        str(tmp_path / "log.parquet"),
+        "--target",
+        "new",
+        "--propensity-kind",
+        "prefix",
+    ]
+    asked += ["--columns", "unit=user", "--context", "x_device,x_country,x_age"]
+    told = CliRunner().invoke(main, [*asked, "--json", "-"])
+    (question,) = [row for row in json.loads(told.stdout)["audit"] if row["kind"] == "question"]
+    answered = CliRunner().invoke(main, [*asked, "--json", "-", "--accept", question["answer"]])
+    rows = json.loads(answered.stdout)["audit"]
+    assert not [row for row in rows if row["kind"] == "question" and row["status"] == "warned"]
+    assert [row["accepted"] for row in rows if row.get("accepted")] == [{"reason": ""}]
