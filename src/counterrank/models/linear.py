@@ -66,10 +66,10 @@ class LinearModel(RewardModel):
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return q (m, K): z' coef, through a sigmoid where the position is logistic."""
-        x, own = self.layout.requests(rankings.x), by_row(fold, self.folds, rankings.m)
-        fit = self.layout.fits(own, x[rankings.row])
-        given = Arrays(rankings.item, rankings.lengths, fit, x)
-        out = logged_values(self.layout, given, self.coef, rankings.row)
+        x, row_fold = self.layout.requests(rankings.x), by_row(fold, self.folds, rankings.m)
+        fit = self.layout.fits(row_fold, x[rankings.row])
+        arrays = Arrays(rankings.item, rankings.lengths, fit, x)
+        out = logged_values(self.layout, arrays, self.coef, rankings.row)
         # Each position has the one of ridge and sigmoid that predicted its unseen rows better.
         for k in np.flatnonzero(self.logistic):
             out[:, k] = np.where(rankings.item[:, k] >= 0, expit(out[:, k]), 0.0)
@@ -77,17 +77,17 @@ class LinearModel(RewardModel):
 
     def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
         """Return E_pi q_k (n, K)."""
-        wanted = whole_distribution(batch, target)
-        if wanted is None:
+        distribution = whole_distribution(batch, target)
+        if distribution is None:
             return super(LinearModel, self).mean_under(batch, target, fold)
-        given = self.layout.arrays(batch)
-        given = given._replace(fit=self.layout.fits(by_row(fold, self.folds, batch.n), given.x))
-        out = mean_values(self.layout, given, wanted, self.coef)
+        arrays = self.layout.arrays(batch)
+        arrays = arrays._replace(fit=self.layout.fits(by_row(fold, self.folds, batch.n), arrays.x))
+        out = mean_values(self.layout, arrays, distribution, self.coef)
         curved = np.flatnonzero(self.logistic)
         if len(curved):
-            draws = factored_draws(batch, wanted, self.draws, self.seed)
+            draws = factored_draws(batch, distribution, self.draws, self.seed)
             coef = self.coef[:, curved]
-            out[:, curved] = logistic_means(self.layout, given, wanted, draws, coef, curved)
+            out[:, curved] = logistic_means(self.layout, arrays, distribution, draws, coef, curved)
         return out
 
     def doubt(self, batch: RankingLog, target: str) -> float:
@@ -98,98 +98,118 @@ class LinearModel(RewardModel):
 
     def cascade(self, batch: RankingLog, target: str) -> tuple[Floats, Floats]:
         """Return E_pi[q_k | a_1..a_k], the items below k averaged out, and E_pi q_k (both n, K)."""
-        layout, wanted = self.layout, whole_distribution(batch, target)
-        given = layout.arrays(batch)
-        assert wanted is not None
-        known, mean = np.zeros(given.action.shape), mean_values(layout, given, wanted, self.coef)
-        for f, rows in blocks_of(given.fit):
-            part = given.take(rows)
-            above, columns = indicators(part.action, layout.A), np.empty((layout.width, len(rows)))
-            below = np.broadcast_to(expected(wanted[rows], part.lengths, layout.K), above.shape)
-            for at in range(layout.K):
-                shown = np.concatenate([above[:at], below[at:]])
-                for k in columns_of(layout, part, shown, [at], columns):
-                    own = self.coef[f, k, part.action[:, k]]
-                    known[rows, k] = np.einsum("dn,nd->n", columns, own)
-        return clear(known, given), mean
+        layout, distribution = self.layout, whole_distribution(batch, target)
+        arrays = layout.arrays(batch)
+        assert distribution is not None
+        given_above, mean = (
+            np.zeros(arrays.action.shape),
+            mean_values(layout, arrays, distribution, self.coef),
+        )
+        for f, rows in blocks_of(arrays.fit):
+            group = arrays.take(rows)
+            above, columns = indicators(group.action, layout.A), np.empty((layout.width, len(rows)))
+            below = np.broadcast_to(
+                expected(distribution[rows], group.lengths, layout.K), above.shape
+            )
+            for own_position in range(layout.K):
+                shown = np.concatenate([above[:own_position], below[own_position:]])
+                for k in columns_of(layout, group, shown, [own_position], columns):
+                    action_coef = self.coef[f, k, group.action[:, k]]
+                    given_above[rows, k] = np.einsum("dn,nd->n", columns, action_coef)
+        return clear(given_above, arrays), mean
 
 
-def clear(values: Floats, given: Arrays) -> Floats:
+def clear(values: Floats, arrays: Arrays) -> Floats:
     """Return values (n, K) with zeros in the padding."""
-    values[given.action < 0] = 0.0
+    values[arrays.action < 0] = 0.0
     return values
 
 
-def mean_values(layout: Layout, given: Arrays, wanted: Floats, coef: Floats) -> Floats:
+def mean_values(layout: Layout, arrays: Arrays, distribution: Floats, coef: Floats) -> Floats:
     """Return E_pi z' coef (n, K) for independent positions."""
     # With one distribution at all positions the mean of a block depends only on its size: all blocks
     # become one, and all positions have the same columns.
-    alike = wanted.shape[1] == 1 and bool((given.lengths == layout.K).all())
+    alike = distribution.shape[1] == 1 and bool((arrays.lengths == layout.K).all())
     if alike:
         layout, coef = _one_block(layout, coef)
-    out, K = np.zeros(given.action.shape), layout.K
-    for f, rows in blocks_of(given.fit):
-        part, columns = given.take(rows), np.empty((layout.width, len(rows)))
-        chance = expected(wanted[rows], part.lengths, K)
-        for k in columns_of(layout, part, chance, range(1 if alike else K), columns):
-            at = slice(0, K) if alike else slice(k, k + 1)
-            value = coef[f, at].reshape(-1, layout.width) @ columns
-            own = chance[min(k, len(chance) - 1)]
-            out[rows, at] = (value.reshape(-1, *own.shape) * own).sum(axis=1).T
-    return clear(out, given)
+    out, K = np.zeros(arrays.action.shape), layout.K
+    for f, rows in blocks_of(arrays.fit):
+        group, columns = arrays.take(rows), np.empty((layout.width, len(rows)))
+        chance = expected(distribution[rows], group.lengths, K)
+        for k in columns_of(layout, group, chance, range(1 if alike else K), columns):
+            positions = slice(0, K) if alike else slice(k, k + 1)
+            value = coef[f, positions].reshape(-1, layout.width) @ columns
+            own_chance = chance[min(k, len(chance) - 1)]
+            out[rows, positions] = (value.reshape(-1, *own_chance.shape) * own_chance).sum(axis=1).T
+    return clear(out, arrays)
 
 
 def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
     """Return a model with one block and the same mean where all positions have one distribution."""
-    dense, beside = np.split(coef, [layout.starts[3]], axis=-1)
-    beside = beside.reshape(*coef.shape[:-1], layout.blocks, layout.A)
-    size = np.stack([
-        np.bincount(np.delete(layout.slots[k], k), minlength=layout.blocks)
-        for k in range(layout.K)
-    ])  # fmt: skip
-    mean = np.einsum("fkusb,ks->fkub", beside, size / max(layout.K - 1, 1))
+    dense, neighbours = np.split(coef, [layout.starts[3]], axis=-1)
+    neighbours = neighbours.reshape(*coef.shape[:-1], layout.blocks, layout.A)
+    size = np.stack(
+        [
+            np.bincount(np.delete(layout.slots[k], k), minlength=layout.blocks)
+            for k in range(layout.K)
+        ]
+    )
+    mean = np.einsum("fkusb,ks->fkub", neighbours, size / max(layout.K - 1, 1))
     single = replace(layout, slots=np.zeros_like(layout.slots))
     return single, np.concatenate([dense, mean], axis=-1)
 
 
 def logistic_means(
-    layout: Layout, given: Arrays, wanted: Floats, draws: Ints, coef: Floats, at: Ints
+    layout: Layout, arrays: Arrays, distribution: Floats, draws: Ints, coef: Floats, positions: Ints
 ) -> Floats:
-    """Return E_pi of the sigmoid (n, Q) at the positions `at` from their coefficients (F, Q, A, D).
+    """Return E_pi of the sigmoid (n, Q) at the positions `positions` from their coefficients (F, Q, A, D).
 
     The other items are drawn (n, S, K), the own action is summed out.
     """
     # A logistic fit has coefficients on indicators alone.
     plain, used = layout.plain
-    columns, out = given.x[:, : layout.d + 1], np.empty((len(draws), len(at)))
-    own = np.ascontiguousarray(coef[..., used])
+    columns, out = arrays.x[:, : layout.d + 1], np.empty((len(draws), len(positions)))
+    coef_used = np.ascontiguousarray(coef[..., used])
     fill_logistic(
-        plain.slots[at], np.ascontiguousarray(columns), given.fit, draws, wanted, own, at, out
+        plain.slots[positions],
+        np.ascontiguousarray(columns),
+        arrays.fit,
+        draws,
+        distribution,
+        coef_used,
+        positions,
+        out,
     )
     return out
 
 
 @vector_jit
 def fill_logistic(
-    slots: Ints, columns: Floats, fold: Ints, draws: Ints, wanted: Floats, coef: Floats, at: Ints,
+    slots: Ints,
+    columns: Floats,
+    fold: Ints,
+    draws: Ints,
+    distribution: Floats,
+    coef: Floats,
+    positions: Ints,
     out: Floats,
-) -> None:  # fmt: skip
+) -> None:
     """Fill out (n, Q) with the mean over draws and own actions; `columns` (n, D') come before the blocks."""
-    (n, S, K), A, dense = draws.shape, wanted.shape[2], columns.shape[1]
+    (n, S, K), A, dense = draws.shape, distribution.shape[2], columns.shape[1]
     for i in range(n):
-        for q in range(len(at)):
-            k, total = at[q], 0.0
+        for q in range(len(positions)):
+            k, total = positions[q], 0.0
             for u in range(A if draws[i, 0, k] >= 0 else 0):
                 alone = 0.0
                 for j in range(dense):
                     alone += columns[i, j] * coef[fold[i], q, u, j]
-                chance = wanted[i, min(k, wanted.shape[1] - 1), u]
+                chance = distribution[i, min(k, distribution.shape[1] - 1), u]
                 for s in range(S):
                     value = alone
-                    for other in range(K):
-                        item = draws[i, s, other]
-                        if other != k and item >= 0:
-                            value += coef[fold[i], q, u, dense + slots[q, other] * A + item]
+                    for neighbour in range(K):
+                        item = draws[i, s, neighbour]
+                        if neighbour != k and item >= 0:
+                            value += coef[fold[i], q, u, dense + slots[q, neighbour] * A + item]
                     total += chance / (1.0 + np.exp(-value))
             out[i, q] = total / S
 
@@ -210,9 +230,9 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | Non
     curves = (d * (d + 1) // 2 if d <= settings.FEW_CURVES else d) if rich else 0
     dense = 1 + d + curves + (d * A if cross else 0) + (0, A * (A + 1) // 2, A)[squares] + K
     # Gram matrices cost rows x K x width^2, so wide models read fewer rows.
-    most = settings.GRAM_WORK / (K * dense**2)
-    most = int(np.clip(most, settings.LEAST_ROWS, settings.TRAINING_ROWS))
-    training = at_most(source, most, rng)
+    max_rows = settings.GRAM_WORK / (K * dense**2)
+    max_rows = int(np.clip(max_rows, settings.LEAST_ROWS, settings.TRAINING_ROWS))
+    training = at_most(source, max_rows, rng)
     moments = training.reduce(ContextMoments.of, label="context").mean_and_spread
     rows = training.n or settings.TRAINING_ROWS
     plain = d + 1 + (K - 1) * A
@@ -228,8 +248,8 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | Non
     slots = pair_slots(K) if pairs else count_slots(K)
     layout = Layout(K, A, F, slots, *moments, cross=cross, squares=squares, curved=rich)
     if rich and settings.GROUPS * F * K * A * layout.width**2 <= settings.GROUP_NUMBERS:
-        some = training.sample(settings.GROUPING_ROWS, stream(seed, Stream.GROUPING_ROWS))
-        layout = replace(layout, groups=grouping_of(some, layout))
+        sampled = training.sample(settings.GROUPING_ROWS, stream(seed, Stream.GROUPING_ROWS))
+        layout = replace(layout, groups=grouping_of(sampled, layout))
     grams = training.reduce(lambda batch: grams_of(batch, layout), label="regression")
     return Training(grams, layout, pairs, training, source.n)
 
@@ -291,32 +311,34 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
 def fit_logistic(training: Training, seed: int = 0) -> Floats:
     """Return coefficients (F, K, A, D) in the training's columns; fold f's leave fold f out."""
     # Newton steps use indicator columns only.
-    full, (layout, kept) = training.grams, training.layout.plain
+    full, (layout, columns) = training.grams, training.layout.plain
     maps = [_logit_map(training, layout, k) for k in range(layout.K)]
     # Half a click and half a miss more (Anscombe 1956) give cells without clicks a finite logit.
     rate = full.cover[..., 0].sum(axis=(0, 1)) + 0.5
     rate /= full.gram[..., 0, 0].sum(axis=(0, 1)) + 1.0
     start = np.log(rate / (1 - rate))  # (K, A)
-    fitted = [np.zeros((layout.A, own.shape[1])) for own in maps]
+    fitted = [np.zeros((layout.A, column_map.shape[1])) for column_map in maps]
     for k in range(layout.K):
         fitted[k][:, 0] = start[k]
 
     def raw(values: list[Floats]) -> Floats:
         """Return the coefficients in the columns of the layout, by position."""
-        return np.stack([beta @ own.T for beta, own in zip(values, maps, strict=True)], axis=-3)
+        return np.stack(
+            [beta @ column_map.T for beta, column_map in zip(values, maps, strict=True)], axis=-3
+        )
 
     def sums(source: Source) -> Grams:
         return _weighted(source, layout, np.repeat(raw(fitted)[None], layout.F, axis=0))
 
     long = (training.rows or 0) > settings.LONG_LOG
-    most = settings.NEWTON_ROWS_LONG if long else settings.NEWTON_ROWS
-    few = at_most(training.source, most, stream(seed, Stream.NEWTON_ROWS))
+    max_rows = settings.NEWTON_ROWS_LONG if long else settings.NEWTON_ROWS
+    sampled = at_most(training.source, max_rows, stream(seed, Stream.NEWTON_ROWS))
     # One fit to all folds brings the coefficients near their optimum. Few rows are enough for it.
     for _ in range(settings.NEWTON_STEPS):
-        state = sums(few)
-        for k, own in enumerate(maps):
+        state = sums(sampled)
+        for k, column_map in enumerate(maps):
             gram, cover = state.gram[:, 0, k].sum(axis=0), state.cover[:, 0, k].sum(axis=0)
-            fitted[k] = _newton(gram, cover, fitted[k], start[k], own)
+            fitted[k] = _newton(gram, cover, fitted[k], start[k], column_map)
     state = sums(training.source)
     # Then one step with the sums of the other folds. Newton's error is quadratic, so this is nearly the
     # fit without the fold.
@@ -326,19 +348,19 @@ def fit_logistic(training: Training, seed: int = 0) -> Floats:
             _others(state.cover[:, 0, k]),
             fitted[k][None],
             start[k],
-            own,
+            column_map,
         )
-        for k, own in enumerate(maps)
+        for k, column_map in enumerate(maps)
     ]
     out = np.zeros((layout.F, layout.K, layout.A, training.layout.width))
-    out[..., kept] = raw(by_fold)
+    out[..., columns] = raw(by_fold)
     return out
 
 
 def _others(values: Floats) -> Floats:
     """Return for each fold the sum over the other folds."""
-    rest: Floats = values.sum(axis=0) - values
-    return rest
+    other_folds: Floats = values.sum(axis=0) - values
+    return other_folds
 
 
 def _logit_map(training: Training, layout: Layout, k: int) -> Floats:
@@ -350,28 +372,32 @@ def _logit_map(training: Training, layout: Layout, k: int) -> Floats:
     return wide if training.pairs and enough else counted(layout, wide, k)
 
 
-def _newton(gram: Floats, cover: Floats, now: Floats, start: Floats, own: Floats) -> Floats:
-    """Return one penalised Newton step from `now` (..., A, p); the intercept is shrunk to `start` (A,)."""
-    penalty = np.full(own.shape[1], settings.LOGIT_PENALTY)
+def _newton(
+    gram: Floats, cover: Floats, current: Floats, start: Floats, column_map: Floats
+) -> Floats:
+    """Return one penalised Newton step from `current` (..., A, p); the intercept is shrunk to `start` (A,)."""
+    penalty = np.full(column_map.shape[1], settings.LOGIT_PENALTY)
     penalty[0] = settings.LOGIT_INTERCEPT
-    away = now.copy()
-    away[..., 0] -= start
-    slope = cover @ own - penalty * away
-    step = solve(own.T @ gram @ own, slope[..., None], penalty)[..., 0]
+    deviation = current.copy()
+    deviation[..., 0] -= start
+    slope = cover @ column_map - penalty * deviation
+    step = solve(column_map.T @ gram @ column_map, slope[..., None], penalty)[..., 0]
     # The length of the step is limited: separable cells have their optimum at infinity.
     longest = np.abs(step).max(axis=-1, keepdims=True)
-    moved: Floats = now + step * np.minimum(1.0, settings.LOGIT_STEP / np.maximum(longest, 1e-12))
+    moved: Floats = current + step * np.minimum(
+        1.0, settings.LOGIT_STEP / np.maximum(longest, 1e-12)
+    )
     return moved
 
 
 def _weighted(source: Source, layout: Layout, coef: Floats) -> Grams:
     def partial(batch: RankingLog) -> Grams:
-        given = layout.arrays(batch)
-        chance = expit(logged_values(layout, given, coef))
+        arrays = layout.arrays(batch)
+        chance = expit(logged_values(layout, arrays, coef))
         weight = np.maximum(chance * (1 - chance), settings.LEAST_VARIANCE)
         # weight x working = r - p, so the weighted `cover` is the gradient, also where the weight was
         # raised to LEAST_VARIANCE.
         working = (batch.reward - chance) / weight
-        return grams_of(batch, layout, weight=weight, arrays=given, reward=working)
+        return grams_of(batch, layout, weight=weight, arrays=arrays, reward=working)
 
     return source.reduce(partial, label="logistic")

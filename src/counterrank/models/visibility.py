@@ -65,13 +65,13 @@ class VisibilityModel(RewardModel):
 
     def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
         """Return E_pi q_k (n, K)."""
-        wanted = whole_distribution(batch, target)
+        distribution = whole_distribution(batch, target)
         # Dependent positions (a policy without replacement): only whole draws are its rankings.
-        if wanted is None:
+        if distribution is None:
             return super(VisibilityModel, self).mean_under(batch, target, fold)
         x, out = self.layout.standardised(context_columns(batch)), np.zeros(batch.action.shape)
         for f, rows in blocks_of(by_row(fold, self.folds, batch.n)):
-            chance, own = expected(wanted[rows], batch.lengths[rows], batch.K), self.effect[f]
+            chance, own = expected(distribution[rows], batch.lengths[rows], batch.K), self.effect[f]
             plain, pair = own[:, : x.shape[1]] @ x[rows].T, own[:, x.shape[1] :]
             mean = self._product_mean if self.product else self._sum_mean
             out[rows] = mean(plain, pair, self.shift[f][:, None], chance).T
@@ -82,12 +82,12 @@ class VisibilityModel(RewardModel):
         """Return E q_k (K, n) under distributions (1 or K, A, n), from own effects (A, n)."""
         if len(chance) == 1:
             # One distribution at all positions has one mean pair effect.
-            both = (chance[0] * (pair @ chance[0])).sum(axis=0)
-            beside = self.visible.sum(axis=1)[:, None] * both
+            pair_mean = (chance[0] * (pair @ chance[0])).sum(axis=0)
+            pair_sum = self.visible.sum(axis=1)[:, None] * pair_mean
         else:
-            seen = np.tensordot(self.visible, chance, axes=1)
-            beside = (chance * (pair @ seen)).sum(axis=1)
-        return np.asarray((chance * plain).sum(axis=1) + shift + beside)
+            visible_chance = np.tensordot(self.visible, chance, axes=1)
+            pair_sum = (chance * (pair @ visible_chance)).sum(axis=1)
+        return np.asarray((chance * plain).sum(axis=1) + shift + pair_sum)
 
     def _product_mean(self, plain: Floats, pair: Floats, shift: Floats, chance: Floats) -> Floats:
         """Return the same of a product.
@@ -100,20 +100,25 @@ class VisibilityModel(RewardModel):
         out = np.empty((K, plain.shape[1]))
         for k in range(K):
             factor = np.ones(plain.shape)
-            for other in np.delete(np.arange(K), k):
+            for neighbour in np.delete(np.arange(K), k):
                 # Exponents stay finite where there are few rows.
-                part = np.clip(self.visible[k, other] * pair, -_LARGEST, _LARGEST)
-                mean = np.exp(part) @ chance[other]
+                exponent = np.clip(self.visible[k, neighbour] * pair, -_LARGEST, _LARGEST)
+                mean = np.exp(exponent) @ chance[neighbour]
                 # Chances of padding add up to zero.
-                factor *= np.where(chance[other].any(axis=0), mean, 1.0)
+                factor *= np.where(chance[neighbour].any(axis=0), mean, 1.0)
             out[k] = (chance[k] * (plain + shift[k]) * factor).sum(axis=0)
         return out
 
 
 @vector_jit
 def rewards_of(
-    action: Ints, x: Floats, row: Ints, fold: Ints, effects: tuple[Floats, Floats, Floats], product: bool
-) -> tuple[Floats, Floats]:  # fmt: skip
+    action: Ints,
+    x: Floats,
+    row: Ints,
+    fold: Ints,
+    effects: tuple[Floats, Floats, Floats],
+    product: bool,
+) -> tuple[Floats, Floats]:
     """Return the rewards (m, K) of rankings of the requests `row` (m,), and their slopes in the own effect.
 
     `effects` are effect (F, A, p + A), shift (F, K) and visible (K, K). Both are zero in the padding.
@@ -125,17 +130,17 @@ def rewards_of(
         f, r = fold[i], row[i]
         for k in range(K):
             u = action[i, k]
-            own, part = 0.0, 0.0
+            own_effect, pair_part = 0.0, 0.0
             if u >= 0:
-                own = shift[f, k]
+                own_effect = shift[f, k]
                 for j in range(p):
-                    own += x[r, j] * effect[f, u, j]
-                for other in range(K):
-                    item = action[i, other]
-                    if item >= 0 and other != k:
-                        part += visible[k, other] * effect[f, u, p + item]
-            lift = np.exp(min(max(part, -_LARGEST), _LARGEST)) if product else 1.0
-            q[i, k] = own * lift if product else own + part
+                    own_effect += x[r, j] * effect[f, u, j]
+                for neighbour in range(K):
+                    item = action[i, neighbour]
+                    if item >= 0 and neighbour != k:
+                        pair_part += visible[k, neighbour] * effect[f, u, p + item]
+            lift = np.exp(min(max(pair_part, -_LARGEST), _LARGEST)) if product else 1.0
+            q[i, k] = own_effect * lift if product else own_effect + pair_part
             slope[i, k] = lift if u >= 0 else 0.0
     return q, slope
 
@@ -261,45 +266,54 @@ def effect_grams(fit: Fit) -> tuple[Floats, Floats]:
     columns, slots = (fit.slope, fit.weight, fit.error), np.empty((n, width + 2))
     size = A * width
     gram, right = np.zeros((size + K, size + K)), np.zeros(size + K)
-    for k, at in enumerate(range(size, size + K)):
+    for k, shift_row in enumerate(range(size, size + K)):
         # Rankings that end above k come last.
         group = np.where(rows.action[:, k] >= 0, rows.action[:, k], A)
         last = np.cumsum(np.bincount(group, minlength=A + 1))
         fill_slots(group, last, rows.action, rows.x, k, fit.visible, columns, slots)
         # `last` now has the first row of each group, which is where the group before it ends.
         for u, (first, end) in enumerate(pairwise(last.tolist())):
-            own, sums = slice(u * width, (u + 1) * width), slots[first:end].T @ slots[first:end]
-            gram[own, own] += sums[:width, :width]
-            gram[at, own] = gram[own, at] = sums[width, :width]
-            gram[at, at] += sums[width, width]
-            right[own] += sums[width + 1, :width]
-            right[at] += sums[width + 1, width]
+            action_block, sums = (
+                slice(u * width, (u + 1) * width),
+                slots[first:end].T @ slots[first:end],
+            )
+            gram[action_block, action_block] += sums[:width, :width]
+            gram[shift_row, action_block] = gram[action_block, shift_row] = sums[width, :width]
+            gram[shift_row, shift_row] += sums[width, width]
+            right[action_block] += sums[width + 1, :width]
+            right[shift_row] += sums[width + 1, width]
     return gram, right
 
 
 @vector_jit
 def fill_slots(
-    group: Ints, last: Ints, action: Ints, x: Floats, k: int, visible: Floats,
-    columns: tuple[Floats, Floats, Floats], out: Floats,
-) -> None:  # fmt: skip
+    group: Ints,
+    last: Ints,
+    action: Ints,
+    x: Floats,
+    k: int,
+    visible: Floats,
+    columns: tuple[Floats, Floats, Floats],
+    out: Floats,
+) -> None:
     """Fill out (n, p + A + 2) with the columns of each row's slot k, groups of rows together.
 
     The columns are own x, pair x visibility of the actions beside it, own, and the error. `last` (G,)
     has the end of each group and is moved to its start.
     """
-    own, pair, error = columns
+    slopes, pair, error = columns
     K, p, width = action.shape[1], x.shape[1], out.shape[1] - 2
     for i in range(group.shape[0]):
         last[group[i]] -= 1
         row = out[last[group[i]]]
         for j in range(p):
-            row[j] = own[i, k] * x[i, j]
+            row[j] = slopes[i, k] * x[i, j]
         for j in range(p, width):
             row[j] = 0.0
-        for other in range(K):
-            if other != k and action[i, other] >= 0:
-                row[p + action[i, other]] += pair[i, k] * visible[k, other]
-        row[width] = own[i, k]
+        for neighbour in range(K):
+            if neighbour != k and action[i, neighbour] >= 0:
+                row[p + action[i, neighbour]] += pair[i, k] * visible[k, neighbour]
+        row[width] = slopes[i, k]
         row[width + 1] = error[i, k]
 
 
@@ -307,27 +321,27 @@ def effects_step(fit: Fit) -> Fit:
     """Return the fit after a step of own effects, pair effects and shifts, with noise and prior updated."""
     rows, (gram, right), K = fit.rows, effect_grams(fit), len(fit.shift)
     penalty = np.concatenate([fit.penalty.ravel(), np.full(K, settings.SHIFT)])
-    away = np.concatenate([(fit.effect - fit.centre).ravel(), fit.shift])
+    deviation = np.concatenate([(fit.effect - fit.centre).ravel(), fit.shift])
     # Empirical Bayes needs the diagonal of the inverse, the posterior variances.
     inverse = np.linalg.inv(gram + np.diag(penalty))
-    step = inverse @ (right - penalty * away)
-    found = _search(fit, effect=step[:-K].reshape(fit.effect.shape), shift=step[-K:])
+    step = inverse @ (right - penalty * deviation)
+    stepped = _search(fit, effect=step[:-K].reshape(fit.effect.shape), shift=step[-K:])
     least = max(
         settings.LEAST_NOISE * float(rows.reward.var()), 1e-12 * float((rows.reward**2).mean())
     )
-    noise = max(found.squared_error, least, 1e-300)
+    noise = max(stepped.squared_error, least, 1e-300)
     spread = noise * np.diag(inverse)[:-K].reshape(fit.effect.shape)
     centre, held = fit.centre.copy(), fit.penalty.copy()
     for group in (*range(fit.p), slice(fit.p, None)):
         # Exponents have no unit.
         unit = 1.0 if fit.product and isinstance(group, slice) else noise
         centre[:, group], held[:, group] = shrinkage(
-            found.effect[:, group], spread[:, group], noise, settings.LEAST_EFFECT * unit
+            stepped.effect[:, group], spread[:, group], noise, settings.LEAST_EFFECT * unit
         )
     # Actions may differ in level by far more than a normal prior of their spread would like: an
     # intercept is never held harder than a position's shift.
     held[:, 0] = np.minimum(held[:, 0], settings.SHIFT)
-    return replace(found, noise=noise, centre=centre, penalty=held)
+    return replace(stepped, noise=noise, centre=centre, penalty=held)
 
 
 def visibility_step(fit: Fit) -> Fit:
@@ -337,17 +351,17 @@ def visibility_step(fit: Fit) -> Fit:
     inverse, off = np.linalg.inv(gram), 1.0 - np.eye(K)
     pull = fit.visible_penalty * (fit.visible - fit.visible_centre)
     step = (inverse @ (right - pull)[..., None])[..., 0]
-    found = _search(fit, visible=step * off)
-    spread = found.noise * np.diagonal(inverse, axis1=1, axis2=2)
+    stepped = _search(fit, visible=step * off)
+    spread = stepped.noise * np.diagonal(inverse, axis1=1, axis2=2)
     centre, held = fit.visible_centre.copy(), fit.visible_penalty.copy()
     for side in (np.triu(off, 1) > 0, np.tril(off, -1) > 0):
         # A side of one cell (K = 2) has no spread to shrink by.
         if side.sum() > 1:
-            values = found.visible[side]
+            values = stepped.visible[side]
             centre[side], held[side] = shrinkage(
-                values, spread[side], found.noise, settings.LEAST_VISIBLE
+                values, spread[side], stepped.noise, settings.LEAST_VISIBLE
             )
-    return _rescaled(replace(found, visible_centre=centre, visible_penalty=held))
+    return _rescaled(replace(stepped, visible_centre=centre, visible_penalty=held))
 
 
 def visibility_grams(fit: Fit) -> tuple[Floats, Floats]:
@@ -370,9 +384,9 @@ def fill_neighbours(
     n, K = action.shape
     for i in range(n):
         u = action[i, k]
-        for other in range(K):
-            shown = u >= 0 and other != k and action[i, other] >= 0
-            out[i, other] = weight[i, k] * pair[u, action[i, other]] if shown else 0.0
+        for neighbour in range(K):
+            shown = u >= 0 and neighbour != k and action[i, neighbour] >= 0
+            out[i, neighbour] = weight[i, k] * pair[u, action[i, neighbour]] if shown else 0.0
         out[i, K] = error[i, k]
 
 
@@ -398,8 +412,8 @@ def _search(fit: Fit, **steps: Floats) -> Fit:
     """Return the fit after the longest of step, step/2, ... that does not raise the penalised loss."""
 
     def moved(share: float) -> Fit:
-        at = {name: getattr(fit, name) + share * step for name, step in steps.items()}
-        return replace(fit, **at).predicting(fit.rows)
+        values = {name: getattr(fit, name) + share * step for name, step in steps.items()}
+        return replace(fit, **values).predicting(fit.rows)
 
     # A step of a sum ends at the minimum.
     if not fit.product:
@@ -446,13 +460,13 @@ def fit_visibility(
 ) -> dict[str, VisibilityModel]:
     """Return the models by name: the sum and the product, unless a rough fit to some rows rules one out."""
     count = max(settings.ROUGH_ROWS, settings.ROUGH_ROWS_COLUMN * columns(layout))
-    few = rows.take(slice(None, None, max(rows.n // count, 1)))
+    sampled_rows = rows.take(slice(None, None, max(rows.n // count, 1)))
     rough = {
-        name: alternate(start(few, layout.A, product=name == "product"), settings.ROUGH)
+        name: alternate(start(sampled_rows, layout.A, product=name == "product"), settings.ROUGH)
         for name in ("sum", "product")
     }
     least = min(fit.squared_error for fit in rough.values())
-    found = {}
+    models = {}
     for name, first in rough.items():
         if first.squared_error > settings.HOPELESS * least:
             continue
@@ -465,7 +479,7 @@ def fit_visibility(
             "visibility": fit.visible.tolist(),
             "mean_under_target": "closed form",
         }
-        found[f"visibility-{name}"] = VisibilityModel(
+        models[f"visibility-{name}"] = VisibilityModel(
             effect, shift, fit.visible, layout, fit.product, details, draws=draws, seed=seed
-        )  # fmt: skip
-    return found
+        )
+    return models
