@@ -484,7 +484,7 @@ class CandidateRows:
         if field.name in self.parts.categories:
             return values.codes(flat, self.parts.categories[field.name], field.name, self._place)
         if pa.types.is_float32(flat.type):
-            return np.array(flat.to_numpy(zero_copy_only=False))
+            return np.array(values.as_numpy(flat))
         found = values.floats(flat, field.name, self._place)
         # What is infinite is told where candidates are checked.
         finite = np.where(np.isinf(found), 0.0, found)

@@ -81,7 +81,7 @@ def floats(array: pa.Array, name: str, place: Place) -> Floats:
             f"column '{name}' holds {kind}, numbers are wanted ({_shown(array)} at {place(0)})"
         )
     array = array.cast(pa.float64(), safe=False)
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.asarray(as_numpy(array), dtype=np.float64)
 
 
 def integers(array: pa.Array, name: str, place: Place) -> Ints:
@@ -94,11 +94,10 @@ def integers(array: pa.Array, name: str, place: Place) -> Ints:
             whole = array.cast(pa.int64())
         except pa.ArrowInvalid:
             raise _too_large(name) from None
-        if whole.null_count:
-            whole = pc.fill_null(whole, -1)
+        whole = _filled(whole, -1)
         if len(whole) and pc.max(whole).as_py() > LARGEST_ID:
             raise _too_large(name)
-        return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
+        return np.asarray(as_numpy(whole), dtype=np.int64)
     values = floats(array, name, place)
     missing = np.isnan(values)
     # A null turns pandas' integers into floats, which hold every whole number up to 2**53 only.
@@ -139,7 +138,7 @@ def codes(
             f"vocabulary of {len(labels)} was collected",
             remedy="read the data again from the start",
         )
-    return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(as_numpy(_filled(found, -1)), dtype=np.int64)
 
 
 def as_text(array: pa.Array) -> pa.Array:
@@ -158,16 +157,30 @@ def objects(array: pa.Array) -> NDArray[Any]:
     if is_text(array.type) or pa.types.is_dictionary(array.type):
         encoded = plain(array).dictionary_encode()
         labels = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
-        return np.asarray(
-            labels[pc.fill_null(encoded.indices, len(labels) - 1).to_numpy(zero_copy_only=False)]
-        )
+        return np.asarray(labels[as_numpy(_filled(encoded.indices, len(labels) - 1))])
     if pa.types.is_null(array.type):
         return np.full(len(array), None, dtype=object)
     if pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
     # A copy: views of Arrow memory are read-only, and every kernel would be compiled a second time
     # for them.
-    return np.array(array.to_numpy(zero_copy_only=False))
+    return np.array(as_numpy(array))
+
+
+def as_numpy(array: pa.Array) -> NDArray[Any]:
+    """Return what pyarrow's `to_numpy` does, numbers without nulls as they lie in memory.
+
+    Its own conversion imports pandas where that is installed: a third of a second.
+    """
+    kind = array.type
+    if not array.null_count and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return np.from_dlpack(array)
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def _filled(array: pa.Array, value: int) -> pa.Array:
+    """Return an array with a value for nulls; a number of Python, too, makes pyarrow import pandas."""
+    return pc.fill_null(array, value) if array.null_count else array
 
 
 def one_chunk(column: pa.ChunkedArray) -> pa.Array:
@@ -307,8 +320,7 @@ def place_in_lists(counts: Ints, start: int, what: str = "position") -> Place:
 
 def entry_counts(array: pa.Array) -> Ints:
     """Return the number of entries (n,) of each list, 0 for a null."""
-    counts = pc.fill_null(pc.list_value_length(array), 0)
-    return np.asarray(counts.to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(as_numpy(_filled(pc.list_value_length(array), 0)), dtype=np.int64)
 
 
 def places(counts: Ints) -> tuple[Ints, Ints]:
