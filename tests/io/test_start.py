@@ -14,7 +14,7 @@ from counterrank.io.values import as_numpy
 CODE = """
 import sys
 import counterrank as cr
-cr.evaluate(sys.argv[1], ["new"], estimators="ips", unit="user")
+cr.evaluate(sys.argv[1], ["new"], estimators="ips")
 print([name for name in ("pandas", "scipy.stats", "pyarrow.dataset") if name in sys.modules])
 """
 
@@ -27,7 +27,6 @@ def test_an_evaluation_of_parquet_imports_no_pandas(tmp_path: Path) -> None:
         return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), 3)
 
     table = {
-        "user": pa.array([f"u{i // 2}" for i in range(200)]),
         "action": lists(rng.integers(0, 4, shape)),
         "reward": lists((rng.random(shape) < 0.3).astype(float)),
         "propensity": lists(rng.uniform(0.2, 1, shape)),

@@ -120,9 +120,14 @@ def summed(batches: Iterable[RankingLog], partial: Partial[State]) -> tuple[Stat
     return total, rows
 
 
+#: Number of threads that share the cores with this one, which is one of them.
+_SHARING: ContextVar[int] = ContextVar("sharing", default=1)
+
+
 def default_threads() -> int:
-    """Return how many threads to use: the cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many threads to use: the cores this process may run on, less those that others use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max((cores or 1) // _SHARING.get(), 1)
 
 
 class MemorySource:
@@ -186,11 +191,16 @@ def map_in_order(
     if threads <= 1:
         yield from map(function, items)
         return
+
+    def shared(item: Any) -> Any:
+        _SHARING.set(_SHARING.get() * threads)
+        return function(item)
+
     with ThreadPoolExecutor(threads, thread_name_prefix="counterrank") as pool:
         waiting: deque[Future[Any]] = deque()
         try:
             for item in items:
-                waiting.append(pool.submit(copy_context().run, function, item))
+                waiting.append(pool.submit(copy_context().run, shared, item))
                 # A batch that waits in this frame would be one more in memory.
                 del item
                 if len(waiting) > threads:
