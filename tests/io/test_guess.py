@@ -96,7 +96,7 @@ def test_scores_that_explain_the_pages_alike_are_asked_about():
     (question,) = guess_job(table).questions
     assert question.table == "columns" and question.line == 'propensity_scores = "score_b"'
     assert "score_a" in question.text
-    answered = guess_job(table, known={"propensity_scores": "score_b"})
+    answered = guess_job(table, stated={"propensity_scores": "score_b"})
     assert answered.questions == [] and answered.targets == ["a"]
 
 

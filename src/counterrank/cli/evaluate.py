@@ -127,7 +127,7 @@ def _candidates(call: Call, known: dict[str, str]) -> list[str]:
     # A format of another tool has no columns to guess from.
     if not isinstance(call.log, str) or call.get("format"):
         return ["Name a target with --target, or give its lists with --config target_lists=FILE."]
-    guess = guess_job(call.log, known=known)
+    guess = guess_job(call.log, stated=known)
     named = (
         role.removesuffix("_scores").removesuffix("_dist")
         for role in known

@@ -38,8 +38,8 @@ def init(log: str, events: str | None, scores: tuple[str, ...], out: str, column
 
     Exit codes: 0 nothing is open; 1 a commented line waits for an answer; 2 there is nothing to read.
     """
-    known = dict(pair.split("=", 1) for pair in columns.split(",") if "=" in pair)
-    guess = guess_job(log, events, scores, known)
+    stated = dict(pair.split("=", 1) for pair in columns.split(",") if "=" in pair)
+    guess = guess_job(log, events, scores, stated)
     if not (guess.rewards or guess.event_rewards or "reward" in guess.columns):
         guess.ask(
             "columns",
@@ -98,20 +98,20 @@ def job_lines(
 ) -> Iterator[str]:
     """Yield the lines of a commented job file in TOML; `fitted` says what is known of the temperature."""
     yield "# Written by `counterrank init`; every line is a guess to be checked."
-    whole = {
+    top_keys = {
         "log": _path(log, folder), "target": guess.targets, "context": guess.context, "segment": guess.segments,
         "time": guess.time, "renumber": guess.renumber, "json": "result.json", "html": "report.html",
     }  # fmt: skip
     if guess.logger == "top":
-        whole["estimators"] = ["pbm", "click-model"]
-    whole = {
+        top_keys["estimators"] = ["pbm", "click-model"]
+    top_keys = {
         key: value
-        for key, value in whole.items()
+        for key, value in top_keys.items()
         if value or (key == "target" and not guess.asks("target"))
     }
     if guess.logger and guess.temperature is None:
-        whole["logger"] = guess.logger
-    yield from _pairs(whole)
+        top_keys["logger"] = guess.logger
+    yield from _pairs(top_keys)
     yield from _questions(guess, "")
     yield ""
     yield "# Declare what the log cannot show, if it is true:"

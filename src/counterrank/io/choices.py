@@ -45,8 +45,8 @@ class Pages:
         _, row, counts = np.unique(page[self.order], return_inverse=True, return_counts=True)
         column = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
         width = int(counts.max(initial=1))
-        kept = row < max(1, _NUMBERS // width)
-        self.order, self.row, self.column = self.order[kept], row[kept], column[kept]
+        fitting = row < max(1, _NUMBERS // width)
+        self.order, self.row, self.column = self.order[fitting], row[fitting], column[fitting]
         self.shape = int(self.row.max(initial=-1)) + 1, width
         self.shown = self._table(np.isfinite(place), fill=False)
 
@@ -61,11 +61,11 @@ class Pages:
         if not spread > 0:
             return Fit(0.0, 0.0, 0.0)
         table = self._table((score - np.nanmean(score)) / spread, np.nan)
-        known = np.isfinite(table)
-        whole: Bools = (known | ~self.shown).all(axis=1)
-        table, chosen = np.where(known, table, -np.inf)[whole], self.shown[whole]
+        scored = np.isfinite(table)
+        complete: Bools = (scored | ~self.shown).all(axis=1)
+        table, chosen = np.where(scored, table, -np.inf)[complete], self.shown[complete]
         # The last candidate that is left is no choice.
-        ahead = np.flip(np.cumsum(np.flip(known[whole], axis=1), axis=1), axis=1)
+        ahead = np.flip(np.cumsum(np.flip(scored[complete], axis=1), axis=1), axis=1)
         chosen = chosen & (ahead > 1)
         if not chosen.any():
             return Fit(0.0, 0.0, 0.0)

@@ -91,27 +91,32 @@ def files_of(table: Any) -> list[DataFile]:
 
 
 def guess_job(
-    log: Any, events: Any = None, scores: Sequence[Any] = (), known: Mapping[str, str] | None = None
+    log: Any,
+    events: Any = None,
+    scores: Sequence[Any] = (),
+    stated: Mapping[str, str] | None = None,
 ) -> JobGuess:
     """Return what tables probably are: paths, or tables in memory; `known` are roles that a person named."""
     from counterrank.io.guess_events import guess_events
 
-    files, guess = files_of(log), JobGuess(columns=dict(known or {}))
+    files, guess = files_of(log), JobGuess(columns=dict(stated or {}))
     metadata = tables.schema(files[0]).metadata
     lists = exploded(files, guess.columns)
     if lists is not None:
         files = lists.files
     event_files = [] if events is None else files_of(events)
     score_files = [files_of(table) for table in scores]
-    every = [*files, *event_files, *(file for several in score_files for file in several)]
-    with prepare.connected(every) as opened:
+    all_files = [*files, *event_files, *(file for several in score_files for file in several)]
+    with prepare.connected(all_files) as opened:
         look = LogLook(Profile(opened, "log", files), guess, lists)
         if not look.log.rows:
             raise LogError(f"{files[0].title} is empty: there are no rows to look at")
-        beside = [Profile(opened, f"scores{i}", some) for i, some in enumerate(score_files)]
+        score_tables = [
+            Profile(opened, f"scores{i}", part_files) for i, part_files in enumerate(score_files)
+        ]
         acts = Profile(opened, "acts", event_files) if event_files else None
-        look.roles([*beside, *([acts] if acts else [])], has_events=acts is not None)
-        look.join_scores(beside, [_title(table) for table in scores])
+        look.roles([*score_tables, *([acts] if acts else [])], has_events=acts is not None)
+        look.join_scores(score_tables, [_title(table) for table in scores])
         look.policies(metadata or {})
         look.describe_requests()
         if acts is not None and look.item:
@@ -163,28 +168,30 @@ class LogLook:
         self, role: str, names: Sequence[str], *, alike: bool = False, table: str = "columns"
     ) -> str:
         """Return the column of a role among those that may be it; ask where neither contents nor names tell."""
-        known = self.guess.columns.get(role)
-        if known is not None:
-            return known
+        stated = self.guess.columns.get(role)
+        if stated is not None:
+            return stated
         if not names:
             return ""
         hinted = [name for name in named(names, role) if name in names]
         chosen = hinted[0] if hinted else names[0]
         if len(names) > 1 and not hinted and not alike:
-            others = ", ".join(names[1:])
+            alternatives = ", ".join(names[1:])
             self.guess.ask(
                 table,
                 f"{role} = {_quoted(names[1])}",
-                f"or is it {others}? {chosen} looks the same",
+                f"or is it {alternatives}? {chosen} looks the same",
             )
         self.taken.add(chosen)
         self.note(role, chosen, [name for name in names if name != chosen])
         return chosen
 
-    def note(self, role: str, chosen: str, others: Iterable[str] = ()) -> None:
+    def note(self, role: str, chosen: str, alternatives: Iterable[str] = ()) -> None:
         """Say what was taken for what."""
-        rest = ", ".join(others)
-        self.guess.notes.append(f"{role}: {chosen}" + (f" (also possible: {rest})" if rest else ""))
+        listed = ", ".join(alternatives)
+        self.guess.notes.append(
+            f"{role}: {chosen}" + (f" (also possible: {listed})" if listed else "")
+        )
 
     def free(self) -> list[Column]:
         """Return the columns that have no role yet."""
@@ -220,15 +227,15 @@ class LogLook:
 
     def _find_places(self) -> None:
         """Find the column whose groups another column numbers from the first place on."""
-        columns, known = self.log.columns, self.guess.columns
+        columns, stated = self.log.columns, self.guess.columns
         numbers = [column for column in columns.values() if may_be_position(column)]
-        numbers = [columns[known["position"]]] if known.get("position") in columns else numbers
+        numbers = [columns[stated["position"]]] if stated.get("position") in columns else numbers
         groups = [c for c in columns.values() if c.may_be_key and 2 <= c.levels < self.log.rows]
-        groups = [columns[known["ranking"]]] if known.get("ranking") in columns else groups
+        groups = [columns[stated["ranking"]]] if stated.get("ranking") in columns else groups
         fits: list[tuple[float, str, str]] = []
         for group in groups:
-            others = [number for number in numbers if number.name != group.name]
-            counted = self.log.numbered(group.name, others) if others else {}
+            alternatives = [number for number in numbers if number.name != group.name]
+            counted = self.log.numbered(group.name, alternatives) if alternatives else {}
             fits += [
                 (share, group.name, place)
                 for place, (share, size) in counted.items()
@@ -288,7 +295,7 @@ class LogLook:
         rewards = [name for name in named(names, "reward") if self.log.columns[name].is_numeric]
         self._set_rewards(rewards)
 
-    def _find_item(self, others: Sequence[Profile]) -> None:
+    def _find_item(self, tables_beside: Sequence[Profile]) -> None:
         """Find the column that differs on every page and returns on others."""
         guess = self.guess
         if self.lists is not None:
@@ -297,9 +304,9 @@ class LogLook:
             self.taken |= {self.item, *self.lists.columns.values()}
             self.note("action", ", ".join(self.lists.columns.values()))
             return
-        known = guess.columns.get("action")
-        if known is not None:
-            self.item = known
+        stated = guess.columns.get("action")
+        if stated is not None:
+            self.item = stated
             return
         keys = [c for c in self.free() if c.may_be_key and c.name not in self.numberings]
         agreement = self.log.agreement(self.page, [column.name for column in keys])
@@ -326,21 +333,24 @@ class LogLook:
             return
         shared = {
             column.name: max(
-                (self.log.overlap(column.name, other, name) for other in others for name in other.columns),
+                (self.log.overlap(column.name, second, name) for second in tables_beside for name in second.columns),
                 default=0.0,
             )
             for column in fits
-        } if len(fits) > 1 and others else {}  # fmt: skip
+        } if len(fits) > 1 and tables_beside else {}  # fmt: skip
         if shared and max(shared.values()) >= SHARED:
             fits = [c for c in fits if shared[c.name] >= max(shared.values()) - ALIKE]
         names = [column.name for column in fits]
-        same = len(names) > 1 and all(self._same_items(names[0], name) for name in names[1:])
-        self.item = self.choose("action", names, alike=same)
+        same_items = len(names) > 1 and all(self._same_items(names[0], name) for name in names[1:])
+        self.item = self.choose("action", names, alike=same_items)
         guess.columns["action"] = self.item
 
-    def _same_items(self, name: str, other: str) -> bool:
+    def _same_items(self, name: str, second_name: str) -> bool:
         """Whether two columns name the same items, such as an id and a title."""
-        pairs = self.log.agreement(name, [other])[other], self.log.agreement(other, [name])[name]
+        pairs = (
+            self.log.agreement(name, [second_name])[second_name],
+            self.log.agreement(second_name, [name])[name],
+        )
         return min(pair.constant for pair in pairs) >= NEARLY
 
     def of_page(self, name: str) -> bool:
@@ -418,15 +428,15 @@ class LogLook:
             chosen = guess.columns["propensity"] = self.choose("propensity", hinted)
         self.taken.add(chosen)
         filled = self.log.columns[chosen].filled if chosen in self.log.columns else 0
-        like = [
+        similar = [
             name for name in fractions
             if name != chosen and self.log.columns[name].form == "number" and self.log.columns[name].filled == filled
             and not named([name], "reward")
         ]  # fmt: skip
-        self.taken.update(like)
-        guess.targets = like
-        guess.notes.append(f"targets: {', '.join(like) or 'none found'}")
-        if not like:
+        self.taken.update(similar)
+        guess.targets = similar
+        guess.notes.append(f"targets: {', '.join(similar) or 'none found'}")
+        if not similar:
             guess.ask(
                 "", 'target = ["..."]', "no column looks like the probabilities of a new policy"
             )
@@ -471,7 +481,7 @@ class LogLook:
         if len(names) == 1:
             guess.columns["reward"] = names[0]
 
-    def keys_of(self, other: Profile) -> Keys | None:
+    def keys_of(self, second: Profile) -> Keys | None:
         """Return the columns by which another table names our pages and items, or nothing."""
         log = self.log
         page_columns = [self.page] if self.lists is None else [
@@ -481,16 +491,16 @@ class LogLook:
         pages = [
             (mine, theirs, share)
             for mine in page_columns
-            for theirs in other.columns
-            if (share := log.overlap(mine, other, theirs)) >= SHARED
+            for theirs in second.columns
+            if (share := log.overlap(mine, second, theirs)) >= SHARED
         ]
         items = [
             (theirs, share)
-            for theirs in other.columns
-            if (share := log.overlap(self.item, other, theirs)) >= SHARED
+            for theirs in second.columns
+            if (share := log.overlap(self.item, second, theirs)) >= SHARED
         ]
         fits = [
-            (log.pairs_in((mine, self.item), other, (theirs, item)), share, mine, theirs, item)
+            (log.pairs_in((mine, self.item), second, (theirs, item)), share, mine, theirs, item)
             for mine, theirs, share in pages
             for item, _ in items
             if item != theirs
@@ -513,16 +523,16 @@ class LogLook:
             return Keys((mine, theirs), None, 1.0)
         return None
 
-    def join_scores(self, others: Sequence[Profile], titles: Sequence[str]) -> None:
+    def join_scores(self, score_tables: Sequence[Profile], titles: Sequence[str]) -> None:
         """Find how tables of scores join, and their columns of scores."""
         guess = self.guess
-        for number, (other, title) in enumerate(zip(others, titles, strict=True)):
-            keys = self.keys_of(other) if self.item else None
+        for number, (second, title) in enumerate(zip(score_tables, titles, strict=True)):
+            keys = self.keys_of(second) if self.item else None
             self.keys.append(keys)
-            self.beside.append(other)
+            self.beside.append(second)
             table: dict[str, Any] = {"path": title}
             guess.scores.append(table)
-            names = [column.name for column in other.columns.values()]
+            names = [column.name for column in second.columns.values()]
             if keys is None or keys.item is None:
                 guess.notes.append(
                     f"{title}: no columns name both the pages and the items of the log"
@@ -536,9 +546,9 @@ class LogLook:
             table["join"] = keys.join
             used = {keys.page[1], keys.item[1]}
             numbers = [
-                c.name for c in other.columns.values()
+                c.name for c in second.columns.values()
                 if c.form in ("number", "whole") and c.name not in used and c.levels > 2
-                and (c.form == "number" or {*words(c.name)} & {*SCORE}) and not other.is_epoch(c)
+                and (c.form == "number" or {*words(c.name)} & {*SCORE}) and not second.is_epoch(c)
             ]  # fmt: skip
             columns = {}
             for name in numbers:
@@ -573,14 +583,14 @@ class LogLook:
         guess = self.guess
         if not self.item or not self.page or "propensity" in guess.columns:
             return _as_written(guess, metadata)
-        known = guess.columns.get("propensity_scores")
-        if known is not None and known not in self.log.columns:
-            raise LogError(f"the log has no column '{known}' for propensity_scores")
+        stated = guess.columns.get("propensity_scores")
+        if stated is not None and stated not in self.log.columns:
+            raise LogError(f"the log has no column '{stated}' for propensity_scores")
         names = self._scores_in_log()
-        for name in [known, *names] if known else names:
+        for name in [stated, *names] if stated else names:
             self.numeric_scores[self.target_name(target_of(name))] = f"log.{name}"
         fits = self._fits()
-        chosen = next((t for t, c in self.numeric_scores.items() if c == f"log.{known}"), "")
+        chosen = next((t for t, c in self.numeric_scores.items() if c == f"log.{stated}"), "")
         chosen = chosen or self._todays(fits)
         if chosen:
             self._set_logger(chosen, fits[chosen])
@@ -626,13 +636,13 @@ class LogLook:
             f"{numbers('log')} FROM log WHERE {log.some_groups(self.page)}"
         )
         pages = f"WITH log_rows AS ({query}) SELECT * FROM log_rows"
-        for other, keys in zip(self.beside, self.keys, strict=True):
+        for second, keys in zip(self.beside, self.keys, strict=True):
             if keys is None or keys.item is None:
                 continue
-            group = other.text(keys.page[1]) if keys.page[0] == self.page else "NULL"
+            group = second.text(keys.page[1]) if keys.page[0] == self.page else "NULL"
             pages += (
-                f" FULL JOIN (SELECT {group} AS g, {other.text(keys.item[1])} AS i{numbers(other.table)} FROM "
-                f"{other.table} WHERE {group} IN (SELECT g FROM log_rows)) {other.table}_rows USING (g, i)"
+                f" FULL JOIN (SELECT {group} AS g, {second.text(keys.item[1])} AS i{numbers(second.table)} FROM "
+                f"{second.table} WHERE {group} IN (SELECT g FROM log_rows)) {second.table}_rows USING (g, i)"
             )
         rows = sql.table(log.opened, pages)
         place = _floats(rows["p"])
@@ -671,11 +681,11 @@ class LogLook:
         alike = [target for target in ordered if fits[target].gain > best - TELLING]
         hinted = [target for target in alike if {*words(self._column(target))} & {*OLD}]
         chosen = hinted[0] if hinted else alike[0]
-        others = [self._column(target) for target in alike if target != chosen]
-        if others and not hinted:
+        alternatives = [self._column(target) for target in alike if target != chosen]
+        if alternatives and not hinted:
             guess.ask(
                 "columns",
-                f"propensity_scores = {_quoted(others[0])}",
+                f"propensity_scores = {_quoted(alternatives[0])}",
                 f"which are today's scores, {names}? They explain the rankings alike",
             )
         return chosen

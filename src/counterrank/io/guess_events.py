@@ -19,29 +19,29 @@ _ALL_SHOWN = 0.9
 
 def guess_events(look: LogLook, events: Profile) -> None:
     """Write what a table of events is into a guess."""
-    guess, taken = look.guess, set[str]()
+    guess, used = look.guess, set[str]()
     keys = look.keys_of(events)
     if keys is None:
-        taken |= _by_person(look, events)
+        used |= _by_person(look, events)
     else:
         guess.events["join"] = keys.join
-        taken |= {keys.page[1], *([keys.item[1]] if keys.item else [])}
+        used |= {keys.page[1], *([keys.item[1]] if keys.item else [])}
         guess.notes.append(f"events join by: {', '.join(keys.join)}")
         if keys.item is None:
             guess.notes.append(
                 "no column of the events names an item: rewards are those of whole pages"
             )
-    time = _time(look, events, taken)
-    kind = _kind(look, events, taken)
-    taken |= {time, kind}
-    if unique := _unique(events, taken):
+    time = _time(look, events, used)
+    kind = _kind(look, events, used)
+    used |= {time, kind}
+    if unique := _unique(events, used):
         guess.events["unique"] = unique
         guess.notes.append(f"events sent twice have the same {', '.join(unique)} and count once")
     if kind:
         _count_kinds(look, events, keys, kind)
     else:
         guess.event_rewards["events"] = "count(*)"
-    _sum_amounts(look, events, kind, taken)
+    _sum_amounts(look, events, kind, used)
     guess.notes.append(f"rewards from events: {', '.join(guess.event_rewards)}")
 
 
@@ -49,13 +49,13 @@ def _by_person(look: LogLook, events: Profile) -> set[str]:
     """Join by the person and the item where events know no page, which only a window of time makes right."""
     guess, log = look.guess, look.log
 
-    def like(mine: str) -> str:
+    def column_like(mine: str) -> str:
         shares = {name: log.overlap(mine, events, name) for name in events.columns} if mine else {}
         best = max(shares, key=lambda name: shares[name], default="")
         return best if shares.get(best, 0.0) >= 0.5 else ""
 
-    person = like(guess.unit if guess.unit in log.columns else "")
-    item = like(look.item)
+    person = column_like(guess.unit if guess.unit in log.columns else "")
+    item = column_like(look.item)
     names = ", ".join(events.columns)
     if not (person and item and person != item):
         guess.notes.append("events join by: nothing found")
@@ -79,9 +79,9 @@ def _by_person(look: LogLook, events: Profile) -> set[str]:
     return {person, item}
 
 
-def _time(look: LogLook, events: Profile, taken: set[str]) -> str:
+def _time(look: LogLook, events: Profile, used: set[str]) -> str:
     """Return the time of an event, and note it where the log has one to compare with."""
-    free = [c for c in events.columns.values() if c.name not in taken]
+    free = [c for c in events.columns.values() if c.name not in used]
     stamps = [c.name for c in free if c.form == "time" or events.is_epoch(c)]
     stamps += [name for name in named([c.name for c in free], "time") if name not in stamps]
     if not stamps:
@@ -95,12 +95,12 @@ def _time(look: LogLook, events: Profile, taken: set[str]) -> str:
     return time
 
 
-def _kind(look: LogLook, events: Profile, taken: set[str]) -> str:
+def _kind(look: LogLook, events: Profile, used: set[str]) -> str:
     """Return the column with the kind of event: few words that the log does not have too."""
     guess = look.guess
     texts = [
         c for c in events.columns.values()
-        if c.name not in taken and c.form == "text" and 1 <= c.levels <= MOST_LEVELS and c.name not in look.log.columns
+        if c.name not in used and c.form == "text" and 1 <= c.levels <= MOST_LEVELS and c.name not in look.log.columns
     ]  # fmt: skip
     texts = [c for c in texts if c.levels > 1] or texts
     names = [column.name for column in texts]
@@ -117,9 +117,9 @@ def _kind(look: LogLook, events: Profile, taken: set[str]) -> str:
     return ""
 
 
-def _unique(events: Profile, taken: set[str]) -> list[str]:
+def _unique(events: Profile, used: set[str]) -> list[str]:
     """Return the id of an event, where rows that repeat it repeat all but the time."""
-    others = [c for c in events.columns.values() if c.form != "time" and c.name not in taken]
+    unused = [c for c in events.columns.values() if c.form != "time" and c.name not in used]
     if not events.rows:
         return []
     chosen = ", ".join(
@@ -127,7 +127,7 @@ def _unique(events: Profile, taken: set[str]) -> list[str]:
         for c in events.columns.values()
         if c.form != "time" and not events.is_epoch(c)
     )
-    for column in others:
+    for column in unused:
         if (
             not column.may_be_key
             or not 0.5 * events.rows <= column.levels < events.rows
@@ -166,17 +166,13 @@ def _count_kinds(look: LogLook, events: Profile, keys: Keys | None, kind: str) -
         )
 
 
-def _sum_amounts(look: LogLook, events: Profile, kind: str, taken: set[str]) -> None:
+def _sum_amounts(look: LogLook, events: Profile, kind: str, used: set[str]) -> None:
     """Make a reward of each amount: numbers that some kinds of events have and others lack, or that are called so."""
     guess = look.guess
     for column in events.columns.values():
         if len([text for text in guess.event_rewards.values() if "sum(" in text]) >= _SUMS:
             return
-        if (
-            column.name in taken
-            or column.form not in ("number", "whole")
-            or events.is_epoch(column)
-        ):
+        if column.name in used or column.form not in ("number", "whole") or events.is_epoch(column):
             continue
         hinted = {*words(column.name)} & {*AMOUNTS} or named([column.name], "reward")
         if not hinted and (column.name in look.log.columns or not _goes_with(events, column, kind)):

@@ -37,11 +37,11 @@ class Exploded:
     entries: frozenset[str]
 
 
-def exploded(files: Sequence[DataFile], known: Mapping[str, str]) -> Exploded | None:
+def exploded(files: Sequence[DataFile], stated: Mapping[str, str]) -> Exploded | None:
     """Return rankings in lists or numbered columns as rows, or nothing where cells hold single values."""
     table = tables.sample(files[0], _RANKINGS)
     lists = _lists(table)
-    shown, candidates = _items(lists, known)
+    shown, candidates = _items(lists, stated)
     if not shown:
         return None
     base = lists[candidates or shown]
@@ -68,9 +68,15 @@ def exploded(files: Sequence[DataFile], known: Mapping[str, str]) -> Exploded | 
         if name not in lists and name not in numbered:
             columns[name] = values.plain(values.one_chunk(table[name])).take(pa.array(row))
     roles = {"action": shown} | ({"candidates": candidates} if candidates else {})
-    made = tables.written([(prepare.plain_types(pa.table(columns)), "the log")])
+    written_files = tables.written([(prepare.plain_types(pa.table(columns)), "the log")])
     return Exploded(
-        made, " request", " position", candidates or shown, roles, frozenset(by_candidate), entries
+        written_files,
+        " request",
+        " position",
+        candidates or shown,
+        roles,
+        frozenset(by_candidate),
+        entries,
     )
 
 
@@ -109,11 +115,11 @@ def _lists(table: pa.Table) -> dict[str, Any]:
     return lists
 
 
-def _items(lists: Mapping[str, Any], known: Mapping[str, str]) -> tuple[str, str]:
+def _items(lists: Mapping[str, Any], stated: Mapping[str, str]) -> tuple[str, str]:
     """Return the lists of shown items and of candidates, empty where there is none."""
     fits = [name for name, column in lists.items() if _never_twice(column)]
-    hinted = [name for name in (known.get("action", ""), *named(lists, "action")) if name in lists]
-    longer = [name for name in (known.get("candidates", ""), "candidates") if name in lists]
+    hinted = [name for name in (stated.get("action", ""), *named(lists, "action")) if name in lists]
+    longer = [name for name in (stated.get("candidates", ""), "candidates") if name in lists]
     if hinted:
         shown = hinted[0]
     else:

@@ -87,11 +87,11 @@ class Profile:
             is_time = filled and times == filled and numbers < filled
             return Column(name, "time" if is_time else "text", filled, levels)
         number = f"CAST({value} AS DOUBLE)"
-        filled, levels, low, high, zeros, whole = self.first(
+        filled, levels, low, high, zeros, is_whole = self.first(
             f"SELECT {counts}, min({number}) FILTER (isfinite({number})), max({number}) FILTER (isfinite({number})), "
             f"count(*) FILTER ({number} = 0), bool_and({number} = floor({number})) FROM {self.table}"
         )
-        form = "truth" if written == "BOOLEAN" else "whole" if whole else "number"
+        form = "truth" if written == "BOOLEAN" else "whole" if is_whole else "number"
         return Column(name, form, filled, levels, low or 0.0, high or 0.0, zeros)
 
     def is_epoch(self, column: Column) -> bool:
@@ -140,10 +140,10 @@ class Profile:
         counts, shares = [], []
         for i, column in enumerate(numbers):
             value, start = sql.name(column.name), lowest_position(column)
-            kept = f"FILTER ({value} >= 0)"
+            placed = f"FILTER ({value} >= 0)"
             counts.append(
-                f"count({value}) {kept} AS n{i}, count(DISTINCT {value}) {kept} AS d{i}, "
-                f"min({value}) {kept} AS low{i}, max({value}) {kept} AS high{i}"
+                f"count({value}) {placed} AS n{i}, count(DISTINCT {value}) {placed} AS d{i}, "
+                f"min({value}) {placed} AS low{i}, max({value}) {placed} AS high{i}"
             )
             fine = f"n{i} = d{i} AND low{i} = {start} AND high{i} - low{i} + 1 = n{i}"
             shares.append(
@@ -161,10 +161,12 @@ class Profile:
     def text(self, name: str) -> str:
         """Return SQL of a key as text, 7 and 7.0 alike."""
         value = sql.name(name)
-        whole = self.columns[name].form == "whole"
-        return f"CAST(CAST({value} AS BIGINT) AS VARCHAR)" if whole else f"CAST({value} AS VARCHAR)"
+        is_whole = self.columns[name].form == "whole"
+        return (
+            f"CAST(CAST({value} AS BIGINT) AS VARCHAR)" if is_whole else f"CAST({value} AS VARCHAR)"
+        )
 
-    def overlap(self, name: str, other: Profile, column: str) -> float:
+    def overlap(self, name: str, second: Profile, column: str) -> float:
         """Return the share of the values of one column that the column of another table has, or the other way round."""
 
         def contained(inner: Profile, key: str, outer: Profile, outer_key: str) -> float:
@@ -175,17 +177,17 @@ class Profile:
             )[0]
             return float(share or 0)
 
-        if not (self.columns[name].may_be_key and other.columns[column].may_be_key):
+        if not (self.columns[name].may_be_key and second.columns[column].may_be_key):
             return 0.0
-        return max(contained(other, column, self, name), contained(self, name, other, column))
+        return max(contained(second, column, self, name), contained(self, name, second, column))
 
-    def pairs_in(self, names: tuple[str, str], other: Profile, columns: tuple[str, str]) -> float:
+    def pairs_in(self, names: tuple[str, str], second: Profile, columns: tuple[str, str]) -> float:
         """Return the share of pairs of the other table, of groups that this one has, that stand in this one too."""
-        own = ", ".join(f"{self.text(name)} AS k{i}" for i, name in enumerate(names))
-        theirs = ", ".join(f"{other.text(name)} AS k{i}" for i, name in enumerate(columns))
+        mine_as = ", ".join(f"{self.text(name)} AS k{i}" for i, name in enumerate(names))
+        theirs = ", ".join(f"{second.text(name)} AS k{i}" for i, name in enumerate(columns))
         share = self.first(
-            f"WITH mine AS (SELECT DISTINCT {own} FROM {self.table}), theirs AS (SELECT DISTINCT {theirs} FROM "
-            f"{other.table}), looked AS (SELECT * FROM theirs WHERE k0 IN (SELECT k0 FROM mine) "
+            f"WITH mine AS (SELECT DISTINCT {mine_as} FROM {self.table}), theirs AS (SELECT DISTINCT {theirs} FROM "
+            f"{second.table}), looked AS (SELECT * FROM theirs WHERE k0 IN (SELECT k0 FROM mine) "
             f"ORDER BY hash(k0, k1) LIMIT {LOOKED_UP}) "
             "SELECT count(m.k0) / nullif(count(*), 0) FROM looked l LEFT JOIN mine m ON l.k0 = m.k0 AND l.k1 = m.k1"
         )[0]
