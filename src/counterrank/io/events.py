@@ -28,26 +28,26 @@ _WARNED, _NONE = 0.01, 0.02
 _AGAIN, _SPREAD, _LOADED_TWICE = 10_000_000, 5.0, 0.25
 
 
-def unusable_keys(given: Any, table: str, option: str) -> ConfigError:
+def unusable_keys(keys_given: Any, table: str, option: str) -> ConfigError:
     """Return the error about keys that cannot be understood."""
     return ConfigError(
         f"{table} are joined by columns, like request_id,item_id or log_name={table}_name where names "
-        f"differ; got {given!r} ({option})"
+        f"differ; got {keys_given!r} ({option})"
     )
 
 
 def join_keys(
-    given: str | Iterable[str] | None, table: str, option: str
+    keys_given: str | Iterable[str] | None, table: str, option: str
 ) -> tuple[tuple[str, str], ...]:
     """Return the columns by which two tables are joined: of the log, and of the other table.
 
     >>> join_keys("request=request_id, item", "events", "--join")
     (('request', 'request_id'), ('item', 'item'))
     """
-    texts = given.split(",") if isinstance(given, str) else list(given or ())
-    pairs = [tuple(part.strip() for part in str(text).split("=")) for text in texts]
+    texts = keys_given.split(",") if isinstance(keys_given, str) else list(keys_given or ())
+    pairs = [tuple(key.strip() for key in str(text).split("=")) for text in texts]
     if any(len(pair) > 2 or not all(pair) for pair in pairs):
-        raise unusable_keys(given, table, option)
+        raise unusable_keys(keys_given, table, option)
     return tuple((pair[0], pair[-1]) for pair in pairs)
 
 
@@ -123,39 +123,41 @@ class Events:
         """The window."""
         if self.within is None:
             return None
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", str(self.within).lower())
-        if found is None or found[2] not in _UNITS or not float(found[1]):
+        duration = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", str(self.within).lower())
+        if duration is None or duration[2] not in _UNITS or not float(duration[1]):
             raise ConfigError(
                 f"'{self.within}' is no duration; write '30 minutes', '2 hours' or '1 day' (--within)"
             )
-        return int(float(found[1]) * _UNITS[found[2]] * 1e6)
+        return int(float(duration[1]) * _UNITS[duration[2]] * 1e6)
 
     @property
     def used(self) -> set[str]:
         """The columns of events that are looked at."""
-        found = {own for _, own in self.keys} | ({self.time} if self.time else set())
+        names = {theirs for _, theirs in self.keys} | ({self.time} if self.time else set())
         texts = self.rewards.values()
-        return found.union(*(sql.parsed(text, "the aggregate")[1] for text in texts))
+        return names.union(*(sql.parsed(text, "the aggregate")[1] for text in texts))
 
     @property
     def said(self) -> dict[str, str]:
         """How it was written, for the record of a result."""
         joined = ", ".join(a if a == b else f"{a}={b}" for a, b in self.keys)
-        said = {"path": self.path if isinstance(self.path, str) else "a table", "join": joined}
-        said |= {"within": self.within} if self.within else {}
-        return said | {f"reward {name}": text for name, text in self.rewards.items()}
+        record = {"path": self.path if isinstance(self.path, str) else "a table", "join": joined}
+        record |= {"within": self.within} if self.within else {}
+        return record | {f"reward {name}": text for name, text in self.rewards.items()}
 
     def seen_at(self, column: str | None) -> Events:
         """Return the same with the column of the impression's time, unless it has one."""
-        found = self.shown or column or (self.time if self.within is not None else None)
-        if found == self.shown:
+        shown_time = self.shown or column or (self.time if self.within is not None else None)
+        if shown_time == self.shown:
             return self
-        return replace(self, shown=found)
+        return replace(self, shown=shown_time)
 
     def beside(self, rewards: Any) -> dict[str, Any]:
         """Return every event as a metric, and those that the user names beside them."""
-        more = rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
-        return {**{name: name for name in self.names}, **more}
+        further = (
+            rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
+        )
+        return {**{name: name for name in self.names}, **further}
 
     def of_page(self, items: Iterable[str]) -> bool:
         """Whether the join does not look at the item: one reward per ranking."""
@@ -199,7 +201,7 @@ class Join:
         time = self.events.time
         named = [time] if time is not None and time in self.columns else []
         stamps = [name for name, kind in self.columns.items() if pa.types.is_timestamp(kind)]
-        found = []
+        fine_times = []
         for name in dict.fromkeys([*named, *stamps]):
             if pa.types.is_date(self.columns[name]):
                 continue
@@ -212,8 +214,8 @@ class Join:
                 if pa.types.is_timestamp(self.columns[name])
                 else 1
             )
-            found += [name] * bool(days)
-        return found
+            fine_times += [name] * bool(days)
+        return fine_times
 
     def run(self, shown: str, *, timed: bool, pages: Sequence[int]) -> JoinedEvents:
         """Make a table `rewards` of id and rewards, and audit the join.
@@ -221,23 +223,23 @@ class Join:
         `shown` is a query of " id", the keys k0, k1, ... and, where `timed`, the moment " t" of what was
         shown; the keys numbered by `pages` are those of the ranking.
         """
-        keys = [f"e.{sql.name(own)} = s.k{i}" for i, (_, own) in enumerate(self.events.keys)]
+        keys = [f"e.{sql.name(theirs)} = s.k{i}" for i, (_, theirs) in enumerate(self.events.keys)]
         when = self.moment("events", self.events.time or "", "e") if timed else "NULL"
         self.opened.execute(
             f'CREATE TEMP TABLE pairs AS SELECT s." id" AS id, e." number" AS event, '
             f"({when}) - {'s.' + sql.name(' t') if timed else 'NULL'} AS later "
             f"FROM ({shown}) s JOIN events e ON {' AND '.join(keys)}"
         )
-        most = self.events.microseconds
-        inside = self.inside = "true" if most is None else f"later BETWEEN 0 AND {most}"
-        made = ", ".join(
+        window = self.events.microseconds
+        inside = self.inside = "true" if window is None else f"later BETWEEN 0 AND {window}"
+        aggregates = ", ".join(
             f"CAST(({text}\n) AS DOUBLE) AS {sql.name(name)}"
             for name, text in self.events.rewards.items()
         )
         self._refuse_aggregates()
         chosen = ", ".join(f"e.{sql.name(name)}" for name in self.columns)
         self.opened.execute(
-            f'CREATE TEMP TABLE rewards AS SELECT " id", {made} FROM '
+            f'CREATE TEMP TABLE rewards AS SELECT " id", {aggregates} FROM '
             f'(SELECT p.id AS " id", {chosen} FROM pairs p JOIN events e ON p.event = e." number" '
             f'WHERE {inside}) GROUP BY " id"'
         )
@@ -246,9 +248,9 @@ class Join:
     def moment(self, table: str, column: str, alias: str = "") -> str:
         """Return SQL for a point in time in microseconds; text and numbers are understood too."""
         name = sql.name(column)
-        found = self.opened.execute(f"SELECT typeof({name}) FROM {table} LIMIT 1").fetchall()
+        types = self.opened.execute(f"SELECT typeof({name}) FROM {table} LIMIT 1").fetchall()
         # A column that is empty in every row has no type.
-        kind = found[0][0] if found and "NULL" not in found[0][0] else "TIMESTAMP"
+        kind = types[0][0] if types and "NULL" not in types[0][0] else "TIMESTAMP"
         if kind != "VARCHAR" and not kind.startswith(("TIMESTAMP", "DATE", *_NUMBERS)):
             raise LogError(f"'{column}' holds {kind}, which is no time", remedy="write a timestamp")
         bad = self.opened.execute(
@@ -268,41 +270,44 @@ class Join:
         # A file without rows has no types: their message would mislead.
         if not self._one("SELECT count(*) FROM (SELECT 1 FROM events LIMIT 1)")[0]:
             raise LogError(f"{self.name} is empty: there are no events to join")
-        used = {own: "to join by" for _, own in self.events.keys}
+        used = {theirs: "to join by" for _, theirs in self.events.keys}
         if self.events.time is not None:
             used.setdefault(self.events.time, "with the time of an event")
-        for name, part in used.items():
+        for name, use in used.items():
             if name not in self.columns:
                 raise LogError(
-                    f"{self.name} has no column '{name}' {part}{suggestion(name, self.columns)}; "
+                    f"{self.name} has no column '{name}' {use}{suggestion(name, self.columns)}; "
                     f"columns are {listed(self.columns)}"
                 )
-        for shown, own in self.events.keys:
-            one, other = values.is_text(types[shown]), values.is_text(self.columns[own])
-            if one != other or values.is_list(self.columns[own]):
+        for shown, theirs in self.events.keys:
+            log_is_text, event_is_text = (
+                values.is_text(types[shown]),
+                values.is_text(self.columns[theirs]),
+            )
+            if log_is_text != event_is_text or values.is_list(self.columns[theirs]):
                 raise LogError(
-                    f"the key '{shown}' holds {types[shown]} in the log, but '{own}' holds "
-                    f"{self.columns[own]} in {self.name}",
+                    f"the key '{shown}' holds {types[shown]} in the log, but '{theirs}' holds "
+                    f"{self.columns[theirs]} in {self.name}",
                     remedy="write both with one type, as text or as whole numbers",
                 )
 
     def _refuse_aggregates(self) -> None:
         for name, text in self.events.rewards.items():
-            said = f"the aggregate of '{name}', {text[:200]!r},"
+            subject = f"the aggregate of '{name}', {text[:200]!r},"
             with sql.plainly(
-                f"{said} cannot be used", remedy="write one like count(*) or sum(revenue)"
+                f"{subject} cannot be used", remedy="write one like count(*) or sum(revenue)"
             ):
-                found = sql.table(
+                answer = sql.table(
                     self.opened, f"SELECT ({text}\n) AS found FROM events GROUP BY {sql.name(' number')}"
                     " LIMIT 0"
                 )  # fmt: skip
-            kind = found.schema.types[0]
+            kind = answer.schema.types[0]
             if not (values.is_number(kind) or pa.types.is_boolean(kind)):
-                raise ConfigError(f"{said} gives {kind}; a reward is a number")
+                raise ConfigError(f"{subject} gives {kind}; a reward is a number")
 
     def _one(self, query: str) -> tuple[Any, ...]:
-        found: tuple[Any, ...] = self.opened.execute(query).fetchall()[0]
-        return found
+        row: tuple[Any, ...] = self.opened.execute(query).fetchall()[0]
+        return row
 
     def _audited(self, shown: str, inside: str, pages: Sequence[int]) -> JoinedEvents:
         keys = self.events.keys
@@ -363,7 +368,7 @@ class Join:
             # An id of a row's own tells nothing: a copy that is sent again gets another.
             counts = ", ".join(f"count(DISTINCT {sql.name(n)})" for n in names)
             distinct = dict(zip(names, self._one(f"SELECT {counts} FROM events"), strict=True))
-            used = {own for _, own in self.events.keys}
+            used = {theirs for _, theirs in self.events.keys}
             names = [n for n in names if distinct[n] < rows or n in used]
         by = ", ".join(map(sql.name, names))
         when = self.moment("events", times[0]) if times else "0"
@@ -393,10 +398,10 @@ class Join:
                 f'{chosen} FROM pairs p JOIN events e ON p.event = e." number" WHERE {self.inside} AND p.event NOT IN '
                 '(SELECT number FROM repeats)) GROUP BY " id")'
             )
-            (every,) = self._one(f"SELECT sum({value}) FROM rewards")
+            (total,) = self._one(f"SELECT sum({value}) FROM rewards")
             (unique,) = self._one(once)
-            if every is not None and unique and abs(every - unique) > 1e-9 * abs(unique):
-                parts.append(f"{name} by {in_percent(every / unique - 1)}")
+            if total is not None and unique and abs(total - unique) > 1e-9 * abs(unique):
+                parts.append(f"{name} by {in_percent(total / unique - 1)}")
         return parts
 
     def _copies(self, rows: int) -> Iterable[Finding | None]:
@@ -451,7 +456,7 @@ class Join:
         for name in names:
             (distinct,) = self._one(f"SELECT count(DISTINCT {sql.name(name)}) FROM events")
             if abs(distinct - (rows - repeats)) <= _WARNED * rows and name not in {
-                own for _, own in self.events.keys
+                theirs for _, theirs in self.events.keys
             }:
                 names = [name]
                 break
@@ -491,19 +496,19 @@ class Join:
 
     def _difference(self, shown: str) -> str:
         """Show keys of both tables where they have none in common."""
-        for i, (name, own) in enumerate(self.events.keys):
+        for i, (name, theirs) in enumerate(self.events.keys):
             logged = self._some(f"SELECT DISTINCT CAST(k{i} AS VARCHAR) FROM ({shown})")
-            found = self._some(f"SELECT DISTINCT CAST({sql.name(own)} AS VARCHAR) FROM events")
-            if logged and found and not logged & found:
+            named = self._some(f"SELECT DISTINCT CAST({sql.name(theirs)} AS VARCHAR) FROM events")
+            if logged and named and not logged & named:
                 return (
-                    f"; '{name}' in the log is like '{min(logged)[:30]}', '{own}' in the events like "
-                    f"'{min(found)[:30]}'"
+                    f"; '{name}' in the log is like '{min(logged)[:30]}', '{theirs}' in the events like "
+                    f"'{min(named)[:30]}'"
                 )
         return ""
 
     def _some(self, query: str) -> set[str]:
-        found = self.opened.execute(f"SELECT * FROM ({query}) ORDER BY 1 LIMIT 20000").fetchall()
-        return {row[0] for row in found if row[0] is not None}
+        rows = self.opened.execute(f"SELECT * FROM ({query}) ORDER BY 1 LIMIT 20000").fetchall()
+        return {row[0] for row in rows if row[0] is not None}
 
 
 #: How DuckDB calls numbers.

@@ -41,8 +41,8 @@ Read = Callable[[], Iterator[tuple[pa.Table, str]]]
 def rankings_in(table: pa.Table, spec: LogSpec, events: Events | None = None) -> pa.Table:
     """Return the rankings of a table of one row per position as lists, one row each."""
     tables.refuse_missing(spec.to_read(events), table.column_names)
-    (made,) = rankings_of(written([(plain_types(table), "")]), spec, events, whole=True)
-    return made
+    (rankings,) = rankings_of(written([(plain_types(table), "")]), spec, events, whole=True)
+    return rankings
 
 
 def rankings_of(
@@ -62,8 +62,8 @@ def rankings_of(
     with connected(local) as opened:
         parts = [native_query(file, number, columns) for number, file in enumerate(local)]
         opened.execute(f"CREATE TEMP VIEW log AS {' UNION ALL '.join(parts)}")
-        beside = {} if events is None else spec.joined_by(events)
-        yield from _cut(opened, spec, place, beside, whole=whole)
+        joined_columns = {} if events is None else spec.joined_by(events)
+        yield from _cut(opened, spec, place, joined_columns, whole=whole)
 
 
 def readable(file: DataFile, columns: Sequence[str] | None = None) -> DataFile:
@@ -76,10 +76,10 @@ def readable(file: DataFile, columns: Sequence[str] | None = None) -> DataFile:
     twins = len({name.lower() for name in names}) < len(names)
     if not (twins or stores.is_url(file.path) or glob.has_magic(file.path)):
         return file
-    made = written((piece, file.title) for piece in tables.batches(file, columns))
-    if not made:
+    copies = written((piece, file.title) for piece in tables.batches(file, columns))
+    if not copies:
         raise LogError(f"{file.title} is empty: it has columns but no rows")
-    return made[0]
+    return copies[0]
 
 
 @contextmanager
@@ -96,16 +96,16 @@ def connected(files: Sequence[DataFile]) -> Iterator[Any]:
 
 def native_query(file: DataFile, number: int, columns: Sequence[str] | None = None) -> str:
     """Return a query of some columns of a Parquet file, or of all, with the place of each row."""
-    schema, said = tables.schema(file), dict(file.partitions)
+    schema, partitions = tables.schema(file), dict(file.partitions)
     stored = tables.present(schema, columns, file) or schema.names
     chosen = []
-    for name in dict.fromkeys([*stored, *said]) if columns is None else columns:
-        own = sql.name(name)
+    for name in dict.fromkeys([*stored, *partitions]) if columns is None else columns:
+        value_sql = sql.name(name)
         if name not in stored:
-            value = said[name].as_py() if name in said else None
-            own = "NULL" if value is None else sql.literal(str(value))
-            own = str(value) if isinstance(value, int) else own
-        chosen.append(f"{own} AS {sql.name(name)}")
+            value = partitions[name].as_py() if name in partitions else None
+            value_sql = "NULL" if value is None else sql.literal(str(value))
+            value_sql = str(value) if isinstance(value, int) else value_sql
+        chosen.append(f"{value_sql} AS {sql.name(name)}")
     return (
         f"SELECT {', '.join(chosen)}, {number}::INTEGER AS {sql.name(FILE)}, file_row_number AS "
         f"{sql.name(ROW)} FROM read_parquet({sql.literal(os.path.abspath(file.path))}, "
@@ -119,7 +119,7 @@ def _events_table(opened: Any, files: Sequence[DataFile], events: Events) -> Joi
     opened.execute(f"CREATE TEMP VIEW given AS {' UNION ALL BY NAME '.join(parts)}")
     number = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"'
     answer = opened.execute("SELECT * FROM given LIMIT 0")
-    columns = [one[0] for one in answer.description if one[0] not in (FILE, ROW)]
+    columns = [column[0] for column in answer.description if column[0] not in (FILE, ROW)]
     chosen = ", ".join(map(sql.name, columns))
     opened.execute(f'CREATE TEMP TABLE events AS SELECT {chosen}, {number} AS " number" FROM given')
     schema = sql.table(opened, f"SELECT {chosen} FROM events LIMIT 0").schema
@@ -130,11 +130,11 @@ def _events_table(opened: Any, files: Sequence[DataFile], events: Events) -> Joi
 
 def _refuse_lacking(files: Sequence[DataFile], events: Events) -> None:
     """Raise when a file lacks a column that is used and others have: its events would count as none."""
-    known = {
+    columns = {
         name for file in files for name in (*tables.schema(file).names, *dict(file.partitions))
     }
     for file in files:
-        tables.present(tables.schema(file), sorted(events.used & known), file)
+        tables.present(tables.schema(file), sorted(events.used & columns), file)
 
 
 def with_events(
@@ -178,11 +178,11 @@ def with_events(
             counts = np.ones(piece.num_rows, dtype=np.int64)
             if not of_page:
                 counts = values.entry_counts(_item_lists(piece, spec))
-            found = take(int(counts.sum()))
+            rewards = take(int(counts.sum()))
             for name in events.names:
-                column = found[name].combine_chunks()
+                column = rewards[name].combine_chunks()
                 if not of_page:
-                    column = as_listed(found[name], np.arange(len(column)), counts)
+                    column = as_listed(rewards[name], np.arange(len(column)), counts)
                 piece = piece.append_column(name, column)
             yield piece, shown
         report(joined)
@@ -191,11 +191,16 @@ def with_events(
 def event_keys(join: Join, schema: pa.Schema, item: set[Any]) -> Iterator[str]:
     """Yield the keys of what was shown in SQL; raise where their types are not those of the events."""
     types = {}
-    for i, (shown, own) in enumerate(join.events.keys):
+    for i, (shown, theirs) in enumerate(join.events.keys):
         types[shown] = schema.field(f"k{i}").type
-        there = join.columns.get(own)
+        their_type = join.columns.get(theirs)
         # Items in a list that is written as text may be numbers.
-        if shown in item and values.is_text(types[shown]) and there and not values.is_text(there):
+        if (
+            shown in item
+            and values.is_text(types[shown])
+            and their_type
+            and not values.is_text(their_type)
+        ):
             types[shown] = pa.int64()
             yield f"CAST(k{i} AS BIGINT) AS k{i}"
         else:
@@ -205,14 +210,14 @@ def event_keys(join: Join, schema: pa.Schema, item: set[Any]) -> Iterator[str]:
 
 def taking(reader: Any) -> Callable[[int], pa.Table]:
     """Return a function that takes the next so many rows from a stream of batches."""
-    rest = pa.Table.from_batches([], reader.schema)
+    waiting = pa.Table.from_batches([], reader.schema)
 
     def take(rows: int) -> pa.Table:
-        nonlocal rest
-        while rest.num_rows < rows:
-            rest = pa.concat_tables([rest, tables.as_table(reader.read_next_batch())])
-        taken, rest = rest.slice(0, rows), rest.slice(rows)
-        return taken
+        nonlocal waiting
+        while waiting.num_rows < rows:
+            waiting = pa.concat_tables([waiting, tables.as_table(reader.read_next_batch())])
+        rows_taken, waiting = waiting.slice(0, rows), waiting.slice(rows)
+        return rows_taken
 
     return take
 
@@ -238,16 +243,16 @@ def _flat(
         counts = np.ones(piece.num_rows, np.int64) if lists is None else values.entry_counts(lists)
         row, place = values.places(counts)
         columns = {" id": pa.array(((start + row) << 20) + place)}
-        for own, name in spec.joined_by(events).items():
-            if own in piece.column_names:  # Rows were positions.
-                listed = values.one_chunk(piece[own])
+        for key, name in spec.joined_by(events).items():
+            if key in piece.column_names:  # Rows were positions.
+                listed = values.one_chunk(piece[key])
                 column = pc.list_element(listed, 0) if of_page else listed.flatten()
             elif name in item and lists is not None:
                 column = lists.flatten()
             else:
                 tables.refuse_missing([name], piece.column_names)
                 column = values.plain(values.one_chunk(piece[name])).take(pa.array(row))
-            columns[own if own == TIME else own.strip()] = column
+            columns[key if key == TIME else key.strip()] = column
         start += piece.num_rows
         yield plain_types(pa.table(columns))
 
@@ -267,11 +272,11 @@ def _cut(
     )
     runs, distinct, lowest, missing = opened.execute(facts).fetchall()[0]
     if missing:
-        at = opened.execute(
+        first_missing = opened.execute(
             f'SELECT "{FILE}", "{ROW}" FROM log WHERE {ranking} IS NULL ORDER BY 1, 2 LIMIT 1'
         ).fetchall()[0]
         raise LogError(
-            f"{place(*at)}: '{spec.ranking}' is missing",
+            f"{place(*first_missing)}: '{spec.ranking}' is missing",
             remedy="every row needs the id of its ranking",
         )
     query = "SELECT * FROM log"
@@ -295,31 +300,31 @@ def _cut(
 
 def plain_types(table: pa.Table) -> pa.Table:
     """Return a table without types that DuckDB does not know."""
-    known = {pa.null(): pa.float64(), pa.float16(): pa.float32()}
-    kinds = [(item.name, known.get(item.type, item.type)) for item in table.schema]
+    replacements = {pa.null(): pa.float64(), pa.float16(): pa.float32()}
+    kinds = [(item.name, replacements.get(item.type, item.type)) for item in table.schema]
     return table.cast(pa.schema(kinds))
 
 
 def _whole_rankings(pieces: Iterator[pa.Table], ranking: str) -> Iterator[pa.Table]:
     """Yield pieces cut between rankings, never inside one."""
-    rest: pa.Table | None = None
+    open_rows: pa.Table | None = None
     for piece in pieces:
-        table = piece if rest is None else pa.concat_tables([rest, piece])
+        table = piece if open_rows is None else pa.concat_tables([open_rows, piece])
         ids = values.plain(values.one_chunk(table[ranking]))
-        others = np.flatnonzero(_differs(ids, ids.slice(len(ids) - 1)))
-        cut = int(others[-1]) + 1 if len(others) else 0
-        rest = table.slice(cut)
+        starts = np.flatnonzero(_differs(ids, ids.slice(len(ids) - 1)))
+        cut = int(starts[-1]) + 1 if len(starts) else 0
+        open_rows = table.slice(cut)
         if cut:
             yield table.slice(0, cut)
-    if rest is not None and rest.num_rows:
-        yield rest
+    if open_rows is not None and open_rows.num_rows:
+        yield open_rows
 
 
-def _differs(one: pa.Array, other: pa.Array) -> Bools:
+def _differs(values_: pa.Array, compared: pa.Array) -> Bools:
     """Return where values differ from others, or from the one other."""
-    other = other[0] if len(other) == 1 and len(one) != 1 else other
-    found = pc.not_equal(one, other)
-    return np.asarray(found.to_numpy(zero_copy_only=False))
+    compared = compared[0] if len(compared) == 1 and len(values_) != 1 else compared
+    differs = pc.not_equal(values_, compared)
+    return np.asarray(differs.to_numpy(zero_copy_only=False))
 
 
 class Lists:
@@ -338,30 +343,37 @@ class Lists:
         columns = (name for group in groups for item in group.values() for name in item.columns)
         self.lists = tuple(dict.fromkeys(name for name in columns if name not in repeated))
         # The ranking's id is carried, by which messages name it; it may be the unit too.
-        beside = (spec.position, *(item.name for item in spec.candidates.fields))
-        known = (*spec.context, *spec.segments, spec.unit, spec.behavior, spec.weight, spec.ranking)
+        candidate_columns = (spec.position, *(item.name for item in spec.candidates.fields))
+        single_columns = (
+            *spec.context,
+            *spec.segments,
+            spec.unit,
+            spec.behavior,
+            spec.weight,
+            spec.ranking,
+        )
         self.single = tuple(
             name
             for name in spec.columns
-            if name not in self.lists and (name in known or name not in beside)
+            if name not in self.lists and (name in single_columns or name not in candidate_columns)
         )
         #: The columns with one entry per candidate, and what each is called among the lists. A column
         #: may have several roles: logger and target rank by one score, a feature is shown too.
-        taken = {*self.lists, *self.single}
+        used = {*self.lists, *self.single}
         named = spec.candidates.fields if spec.candidates.items else ()
         self.beside = {
-            item.name: f" {item.name}" if item.name in taken else item.name for item in named
+            item.name: f" {item.name}" if item.name in used else item.name for item in named
         }
 
     def made(self) -> LogSpec:
         """Return the spec of what rows that are positions become."""
-        spec, own = self.spec, self.beside
+        spec, renamed_to = self.spec, self.beside
 
         def listed(item: Field) -> Field:
             return replace(item, form="list") if item.columns[0] in self.lists else item
 
         def renamed(item: Field) -> Field:
-            return replace(item, columns=(own[item.name],), form="list", title=item.label)
+            return replace(item, columns=(renamed_to[item.name],), form="list", title=item.label)
 
         parts = spec.candidates
         if parts.items is not None:
@@ -370,7 +382,7 @@ class Lists:
                 items=renamed(parts.items),
                 scores={name: renamed(item) for name, item in parts.scores.items()},
                 features=tuple(map(renamed, parts.features)),
-                categories={own[name]: labels for name, labels in parts.categories.items()},
+                categories={renamed_to[name]: labels for name, labels in parts.categories.items()},
             )
         groups: dict[str, Any] = {
             group: {name: listed(item) for name, item in getattr(spec, group).items()}
@@ -387,11 +399,13 @@ class Lists:
         changes = _differs(ids.slice(1), ids.slice(0, len(ids) - 1))
         starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
         code = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(ids))))
-        found = values.floats(values.one_chunk(table[spec.position]), spec.position or "", place)
+        positions = values.floats(
+            values.one_chunk(table[spec.position]), spec.position or "", place
+        )
         n, rows = int(code[-1]) + 1, np.arange(len(code))
         if spec.candidates.items is not None:
             # Rows of what was not shown would count as positions: they join as candidates only.
-            rows = np.flatnonzero(found >= 0)
+            rows = np.flatnonzero(positions >= 0)
             missing = np.flatnonzero(np.bincount(code[rows], minlength=n) == 0)
             if len(missing):
                 row = int(np.argmax(code == missing[0]))
@@ -400,36 +414,36 @@ class Lists:
                     f"'{spec.position}'",
                     remedy="give the position of what was shown, or drop the ranking",
                 )
-        position = self._positions(found[rows], rows, place)
+        position = self._positions(positions[rows], rows, place)
         order = _order(code[rows], position)
         rows, position = rows[order], position[order]
         sizes = np.bincount(code[rows], minlength=n)
         self._check(ids, sizes, position, rows, place)
         # Rewards that events give are not there yet.
-        known = set(table.column_names)
+        present = set(table.column_names)
         columns = {
-            own: as_listed(table[name], rows, sizes)
-            for own, name in {**{name: name for name in self.lists}, **self.further}.items()
-            if name in known
+            key: as_listed(table[name], rows, sizes)
+            for key, name in {**{name: name for name in self.lists}, **self.further}.items()
+            if name in present
         }
-        for name in (name for name in self.single if name in known):
+        for name in (name for name in self.single if name in present):
             column = self._constant(table[name], name, rows, sizes, place)
             if column is not None:
                 columns[name] = column
-        for column, own in self.beside.items():
-            columns[own] = as_listed(table[column], np.arange(len(code)), np.bincount(code))
+        for column, list_name in self.beside.items():
+            columns[list_name] = as_listed(table[column], np.arange(len(code)), np.bincount(code))
         return pa.table(columns)
 
-    def _positions(self, found: Floats, rows: Ints, place: PlaceOf) -> Ints:
+    def _positions(self, positions: Floats, rows: Ints, place: PlaceOf) -> Ints:
         # "Not whole" rather than "broken": a missing position is NaN, which equals nothing.
-        bad = ~(found == np.rint(found))
+        bad = ~(positions == np.rint(positions))
         if bad.any():
             index = int(np.argmax(bad))
             raise LogError(
-                f"{place(int(rows[index]))}: '{self.spec.position}' is {found[index]}",
+                f"{place(int(rows[index]))}: '{self.spec.position}' is {positions[index]}",
                 remedy="positions are the whole numbers 1, 2, ...",
             )
-        return found.astype(np.int64) - self.first
+        return positions.astype(np.int64) - self.first
 
     def _check(
         self, ids: pa.Array, sizes: Ints, position: Ints, rows: Ints, place: PlaceOf
@@ -441,21 +455,21 @@ class Lists:
         bad = twice if spec.renumber else (position != expected)
         if not bad.any():
             return
-        at = int(np.argmax(twice if twice.any() else bad))
-        label, row = ids[int(rows[at])].as_py(), int(rows[at])
-        if twice[at]:
-            both = " and ".join(_shorter(place(int(rows[at - 1])), place(row)))
+        index = int(np.argmax(twice if twice.any() else bad))
+        label, row = ids[int(rows[index])].as_py(), int(rows[index])
+        if twice[index]:
+            rows_named = " and ".join(_shorter(place(int(rows[index - 1])), place(row)))
             raise LogError(
-                f"ranking {label!r} has position {position[at] + base} twice ({both})",
+                f"ranking {label!r} has position {position[index] + base} twice ({rows_named})",
                 remedy="keep one row for each position",
             )
-        if position[at] < 0:
+        if position[index] < 0:
             raise LogError(
-                f"{place(row)}: '{spec.position}' is {position[at] + base} in ranking {label!r}",
+                f"{place(row)}: '{spec.position}' is {position[index] + base} in ranking {label!r}",
                 remedy=f"positions start at {base}",
             )
         raise LogError(
-            f"ranking {label!r} has position {position[at] + base} but not {expected[at] + base} "
+            f"ranking {label!r} has position {position[index] + base} but not {expected[index] + base} "
             f"({place(row)})",
             remedy=f"positions run from {base} without gaps; "
             f"{say('--renumber', python='renumber=True')} closes them",
@@ -475,7 +489,7 @@ class Lists:
         differs = codes != np.repeat(codes[first], sizes)
         if not differs.any():
             return result
-        at = int(np.argmax(differs))
+        index = int(np.argmax(differs))
         spec = self.spec
         if name in spec.guessed and name not in (
             *spec.context,
@@ -484,21 +498,21 @@ class Lists:
             spec.weight,
         ):
             return None
-        elsewhere = ordered[int(np.repeat(first, sizes)[at])].as_py()
+        elsewhere = ordered[int(np.repeat(first, sizes)[index])].as_py()
         raise LogError(
-            f"{place(int(rows[at]))}: '{name}' is {ordered[at].as_py()!r}, but "
+            f"{place(int(rows[index]))}: '{name}' is {ordered[index].as_py()!r}, but "
             f"{elsewhere!r} elsewhere in the same ranking",
             remedy="it must be one value per ranking",
         )
 
 
-def _shorter(one: str, other: str) -> list[str]:
+def _shorter(first: str, second: str) -> list[str]:
     """Return two places, the first with a plural where both are rows of one file."""
-    (head, _, a), (tail, _, b) = one.rpartition("row "), other.rpartition("row ")
+    (head, _, a), (tail, _, b) = first.rpartition("row "), second.rpartition("row ")
     if head != tail:
-        return [one, other]
+        return [first, second]
     low, high = sorted((int(a), int(b)))
-    return [f"{head}rows {low}", str(high)] if low < high else [one, other]
+    return [f"{head}rows {low}", str(high)] if low < high else [first, second]
 
 
 def _order(code: Ints, position: Ints) -> Ints:
@@ -510,8 +524,8 @@ def _order(code: Ints, position: Ints) -> Ints:
 
 
 def _taken(array: pa.Array, rows: Ints) -> pa.Array:
-    same = len(rows) == len(array) and bool((np.diff(rows) == 1).all())
-    return array if same else array.take(pa.array(rows))
+    unchanged = len(rows) == len(array) and bool((np.diff(rows) == 1).all())
+    return array if unchanged else array.take(pa.array(rows))
 
 
 def as_listed(column: pa.ChunkedArray, rows: Ints, sizes: Ints) -> pa.Array:

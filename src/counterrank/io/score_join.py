@@ -61,8 +61,8 @@ class LogColumns:
     @property
     def listed(self) -> str:
         """The column of lists whose entries are scored: candidates, or else what was shown."""
-        found = str(self.options.column("candidates"))
-        return found if found in self.names else str(self.options.column("action"))
+        column = str(self.options.column("candidates"))
+        return column if column in self.names else str(self.options.column("action"))
 
     @property
     def lists_candidates(self) -> bool:
@@ -78,15 +78,15 @@ class LogColumns:
 def described(given: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
     """Return the keys and the columns of a table of scores; raise where they are not clear."""
     keys = given.keys or _usual_keys(given, schema, log)
-    known = {*log.names, *log.item, "ranking"}
-    for shown, own in keys:
-        if shown not in known:
+    joinable = {*log.names, *log.item, "ranking"}
+    for shown, theirs in keys:
+        if shown not in joinable:
             raise LogError(
                 f"the log has no column '{shown}' for the join with scores{suggestion(shown, log.names)}",
                 remedy=f"columns are {listed(log.names)}",
             )
-        _refuse_absent(given, schema, own, "to join by")
-    used = {own for _, own in keys}
+        _refuse_absent(given, schema, theirs, "to join by")
+    used = {theirs for _, theirs in keys}
     if given.columns is not None:
         columns = {f"{name}_scores": column for name, column in given.columns.items()}
         for column in columns.values():
@@ -140,16 +140,18 @@ def _usual_keys(given: Scores, schema: pa.Schema, log: LogColumns) -> tuple[tupl
     plain = [
         item.name for item in schema if not (pa.types.is_floating(item.type) or _nested(item.type))
     ]
-    both = [name for name in plain if name in log.names]
+    shared_names = [name for name in plain if name in log.names]
     mine = str(options.column("ranking"))
-    request = mine if mine in log.names else next(iter(named(both, "ranking")), "")
+    request = mine if mine in log.names else next(iter(named(shared_names, "ranking")), "")
     item = str(options.column("action"))
     theirs = item if item in plain else next(iter(named(plain, "action")), "")
     keys = [(request, _alike(request, plain, "ranking"))] if request else []
     if len(keys) == 0 or not keys[0][1]:
         # Other columns that both have name the request together: a query and a day, say.
-        others = [name for name in both if name != theirs and not named([name], "position")]
-        keys = [(name, name) for name in others]
+        further = [
+            name for name in shared_names if name != theirs and not named([name], "position")
+        ]
+        keys = [(name, name) for name in further]
     if not keys or not theirs:
         lacking = "the request" if theirs else "the item"
         raise LogError(
@@ -193,7 +195,7 @@ def table_files(given: Any) -> list[DataFile]:
 
 def targets_of(options: ReadOptions, log: LogColumns) -> tuple[str, ...]:
     """Return the targets that the tables of scores beside a log hold."""
-    found: list[str] = []
+    targets: list[str] = []
     for given in options.scores:
         path = given.path
         if isinstance(path, str):
@@ -203,9 +205,9 @@ def targets_of(options: ReadOptions, log: LogColumns) -> tuple[str, ...]:
 
             schema = as_table(path).schema
         table = described(given, schema, log)
-        found += table.targets
+        targets += table.targets
         log = replace(log, names=(*log.names, *table.columns))
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(targets))
 
 
 def with_scores(files: list[DataFile], options: ReadOptions) -> WithScores:
@@ -292,10 +294,10 @@ class _ScoreJoin:
         kinds = {item.name: item.type for item in tables.schema(log_keys[0])}
         theirs = sql.table(opened, "SELECT * FROM given LIMIT 0").schema
         keys, own_keys = [], []
-        for i, (_, own) in enumerate(self.table.keys):
-            mine, other = kinds[f"k{i}"], theirs.field(own).type
-            key, own_key = f"k{i}", sql.name(own)
-            if values.is_text(mine) != values.is_text(other):
+        for i, (_, theirs_name) in enumerate(self.table.keys):
+            mine, their_type = kinds[f"k{i}"], theirs.field(theirs_name).type
+            key, own_key = f"k{i}", sql.name(theirs_name)
+            if values.is_text(mine) != values.is_text(their_type):
                 # Items in lists that are text may be numbers, and CSV has no types: 7 and '7' are one.
                 key, own_key = f"CAST({key} AS VARCHAR)", f"CAST({own_key} AS VARCHAR)"
             keys.append(f"{key} AS k{i}")
@@ -324,9 +326,9 @@ class _ScoreJoin:
         chosen = range(len(self.table.keys)) if keys is None else keys
         return ", ".join(f"{table}k{i}" for i in chosen)
 
-    def _same(self, one: str, other: str, keys: Sequence[int] | None = None) -> str:
+    def _same(self, left: str, right: str, keys: Sequence[int] | None = None) -> str:
         chosen = range(len(self.table.keys)) if keys is None else keys
-        return " AND ".join(f"{one}.k{i} = {other}.k{i}" for i in chosen)
+        return " AND ".join(f"{left}.k{i} = {right}.k{i}" for i in chosen)
 
     def _scored(self, opened: Any) -> Iterator[tuple[pa.Table, str]]:
         """Yield the log with the scores of its rows, or of the entries of its lists."""
@@ -339,9 +341,9 @@ class _ScoreJoin:
             if in_lists:
                 name = self.log.listed
                 counts = values.entry_counts(values.as_lists(piece[name], name))
-            found = take(int(counts.sum()))
+            scored = take(int(counts.sum()))
             for name, column in zip(self.scores, self.table.columns, strict=True):
-                array: Any = found[name]
+                array: Any = scored[name]
                 if in_lists:
                     array = prepare.as_listed(array, np.arange(len(array)), counts)
                 piece = piece.append_column(column, array)
@@ -356,12 +358,12 @@ class _ScoreJoin:
         columns = ", ".join(self.scores)
         mine = f"""SELECT p.page, {self._by("s.", self.items)} AS item, {columns} FROM pages p
             JOIN scores s ON {self._same("p", "s", self.requests)}"""
-        others = f"""SELECT DISTINCT " id" >> 20, {item}, {", ".join("NULL" for _ in self.scores)} FROM log l
+        unscored = f"""SELECT DISTINCT " id" >> 20, {item}, {", ".join("NULL" for _ in self.scores)} FROM log l
             WHERE {item} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM scores s WHERE {self._same("l", "s")})"""
         lists = ", ".join(
             f"list({name} ORDER BY item) AS {name}" for name in ("item", *self.scores)
         )
-        query = f"""SELECT {lists} FROM (SELECT DISTINCT page FROM pages) LEFT JOIN ({mine} UNION ALL {others})
+        query = f"""SELECT {lists} FROM (SELECT DISTINCT page FROM pages) LEFT JOIN ({mine} UNION ALL {unscored})
             USING (page) GROUP BY page ORDER BY page"""
         take = prepare.taking(sql.batches(opened, query))
         for piece, shown in self._read():
@@ -374,19 +376,19 @@ class _ScoreJoin:
                     f"{shown}: a ranking shows no item, so its candidates cannot be found by their scores",
                     remedy="leave out rows without items, or add a column 'candidates'",
                 )
-            found = take(piece.num_rows)
-            piece = piece.append_column(str(self.options.column("candidates")), found["item"])
+            gathered = take(piece.num_rows)
+            piece = piece.append_column(str(self.options.column("candidates")), gathered["item"])
             for name, column in zip(self.scores, self.table.columns, strict=True):
-                piece = piece.append_column(column, found[name])
+                piece = piece.append_column(column, gathered[name])
             yield piece, shown
 
     def _further(self, opened: Any) -> Iterator[tuple[pa.Table, str]]:
         """Yield rows of candidates that a log of shown items lacks: items of its requests in the table alone."""
         ranking = str(self.options.column("ranking"))
         keys = dict(enumerate(shown for shown, _ in self.table.keys))
-        whole = {ranking, "ranking"} & {keys[i] for i in self.requests}
+        page_keys = {ranking, "ranking"} & {keys[i] for i in self.requests}
         (unshown,) = opened.execute("SELECT count(*) FROM log WHERE p IS NULL OR p < 0").fetchone()
-        if not whole or not self.items or unshown:
+        if not page_keys or not self.items or unshown:
             return
         schema = tables.schema(self.files[0])
         names = {f"k{i}": self._column(keys[i]) for i in keys}
@@ -403,15 +405,15 @@ class _ScoreJoin:
         )
         opened.execute(f"CREATE TEMP TABLE added AS {query}")
         for batch in sql.batches(opened, "SELECT * FROM added"):
-            found = tables.as_table(batch)
+            added_rows = tables.as_table(batch)
             columns = {
-                name: found[name].cast(schema.field(name).type)
+                name: added_rows[name].cast(schema.field(name).type)
                 if name in schema.names
-                else found[name]
-                for name in found.column_names
+                else added_rows[name]
+                for name in added_rows.column_names
             }
             missing = {
-                item.name: pa.nulls(found.num_rows, item.type)
+                item.name: pa.nulls(added_rows.num_rows, item.type)
                 for item in schema
                 if item.name not in columns
             }
@@ -432,11 +434,13 @@ class _ScoreJoin:
         differ = count("SELECT count(*) FROM scores WHERE differ")
         hit = f"SELECT 1 FROM log l WHERE {self._same('l', 's')}"
         joined = count(f"SELECT sum(c) FROM scores s WHERE EXISTS ({hit})")
-        made = opened.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall()
+        temporary = opened.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE temporary"
+        ).fetchall()
         added = 0
-        if ("added",) in made:
+        if ("added",) in temporary:
             added = count("SELECT count(*) FROM added")
-        elif ("pages",) in made:
+        elif ("pages",) in temporary:
             page = self._same("p", "s", self.requests)
             added = count(
                 f"SELECT count(*) FROM scores s WHERE EXISTS (SELECT 1 FROM pages p WHERE {page}) "
@@ -475,31 +479,29 @@ class _ScoreJoin:
         ]  # fmt: skip
         return JoinedScores(
             shown, rows, joined, orphans, rows - keys, added, missing,
-            tuple(one for one in findings if one is not None),
+            tuple(finding for finding in findings if finding is not None),
         )  # fmt: skip
 
     def _difference(self, opened: Any) -> str:
         """Show keys of both tables, where they have none in common."""
-        for i, (shown, own) in enumerate(self.table.keys):
-            some = [
+        for i, (shown, theirs) in enumerate(self.table.keys):
+            samples = [
                 {row[0] for row in opened.execute(
                     f"SELECT DISTINCT CAST(k{i} AS VARCHAR) FROM {table} WHERE k{i} IS NOT NULL ORDER BY 1 LIMIT 20000"
                 ).fetchall()}
                 for table in ("log", "scores")
             ]  # fmt: skip
-            if some[0] and some[1] and not some[0] & some[1]:
-                one, other = (min(values_)[:30] for values_ in some)
-                return (
-                    f"; '{shown}' in the log is like '{one}', '{own}' in the scores like '{other}'"
-                )
+            if samples[0] and samples[1] and not samples[0] & samples[1]:
+                mine, others_ = (min(values_)[:30] for values_ in samples)
+                return f"; '{shown}' in the log is like '{mine}', '{theirs}' in the scores like '{others_}'"
         return ""
 
 
 def _finding(
-    code: str, count: int, of: int, warned: float, what: str, cause: str, remedy: str
+    code: str, count: int, total: int, warned: float, what: str, cause: str, remedy: str
 ) -> Finding | None:
     if not count:
         return None
-    status = WARNED if count >= warned * of else PASSED
-    text = f"{count:,} of {of:,} ({in_percent(count / of)}) {what}"
+    status = WARNED if count >= warned * total else PASSED
+    text = f"{count:,} of {total:,} ({in_percent(count / total)}) {what}"
     return Finding(code, status, text, (remedy,) if status is WARNED else (), cause=cause)

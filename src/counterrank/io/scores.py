@@ -44,13 +44,13 @@ class Scores:
         if isinstance(self.path, (str, os.PathLike)):
             put(self, "path", os.fspath(self.path))
         put(self, "keys", join_keys(self.on, "scores", "--scores-join"))
-        given: Any = self.columns
-        if given is None:
+        columns: Any = self.columns
+        if columns is None:
             return
-        texts = [*given.items()] if isinstance(given, Mapping) else []
-        if not texts or not all(isinstance(part, str) and part for pair in texts for part in pair):
+        texts = [*columns.items()] if isinstance(columns, Mapping) else []
+        if not texts or not all(isinstance(text, str) and text for pair in texts for text in pair):
             raise ConfigError(
-                f"the columns of scores are given by target, {{'b': 'score_b'}}; got {given!r}"
+                f"the columns of scores are given by target, {{'b': 'score_b'}}; got {columns!r}"
             )
 
     @property
@@ -62,15 +62,17 @@ class Scores:
     def said(self) -> dict[str, str]:
         """How it was written, for the record of a result."""
         joined = ", ".join(a if a == b else f"{a}={b}" for a, b in self.keys)
-        said = {"path": self.title} | ({"join": joined} if joined else {})
-        return said | {f"scores of {name}": column for name, column in (self.columns or {}).items()}
+        record = {"path": self.title} | ({"join": joined} if joined else {})
+        return record | {
+            f"scores of {name}": column for name, column in (self.columns or {}).items()
+        }
 
 
 def scores_of(given: Any) -> tuple[Scores, ...]:
     """Return tables of scores, given as one, several, or their paths."""
     several = given if isinstance(given, (list, tuple)) else [given]
-    if not all(isinstance(one, (Scores, str, os.PathLike)) for one in several):
+    if not all(isinstance(table, (Scores, str, os.PathLike)) for table in several):
         raise ConfigError(
             f"scores is counterrank.Scores(path, on=[...]), or several of them; got {given!r:.200}"
         )
-    return tuple(one if isinstance(one, Scores) else Scores(one) for one in several)
+    return tuple(table if isinstance(table, Scores) else Scores(table) for table in several)
