@@ -10,6 +10,7 @@ import numpy as np
 from counterrank.checks import days_of
 from counterrank.common.blas import single_blas_thread
 from counterrank.common.errors import ConfigError
+from counterrank.common.findings import Finding
 from counterrank.common.options import LEVEL, SEED, SHARE
 from counterrank.common.texts import listed
 from counterrank.evaluation.abtest_result import ABTest
@@ -25,7 +26,7 @@ from counterrank.evaluation.arm_table import ArmTable, ServedRows
 from counterrank.evaluation.arms import labels_of, with_arms
 from counterrank.evaluation.request import SEQUENTIAL_ROWS
 from counterrank.evaluation.run import is_read, metrics_of
-from counterrank.metrics import Guardrail, PageFunction
+from counterrank.metrics import Guardrail, Metrics, PageFunction
 from counterrank.statistics import Looks, check_level
 
 if TYPE_CHECKING:
@@ -118,38 +119,31 @@ def abtest(  # noqa: PLR0913
     ('pooled', True, 'stop')
     """
     check_level(level)
+    if not practical > 0:
+        raise ConfigError(
+            f"practical is the smallest relative lift that matters, above 0; got {practical}"
+        )
     if (events := reading.get("events")) is not None:
         reading["events"] = events = events.seen_at(time)
         rewards = events.beside(rewards)
     metrics = metrics_of(log, rewards, primary, guardrails)
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     column, _, shares = arm.partition(":")
-    beside: Any = {"rewards": metrics.operands} if metrics.named and not is_read(log) else {}
+    if metrics.named and not is_read(log):
+        reading["rewards"] = metrics.operands
     carried = dict.fromkeys([*segments, *metrics.columns, *([time] if time else [])])
-    whole, names = with_arms(
-        log, column, {"require_propensity": False, **reading, **beside}, carried
-    )
+    test_log, names = with_arms(log, column, {"require_propensity": False, **reading}, carried)
     planned = planned_shares(shares, names)
     base = names[0] if baseline is None else baseline
     if base not in names:
         raise ConfigError(f"there is no arm '{base}' to compare with; arms are {listed(names)}")
+    rows = ServedRows.of(test_log, labels_of(test_log, column), names)
     looks = Looks(SEQUENTIAL_ROWS if sequential is True else sequential or None)
-    rows = ServedRows.of(whole, labels_of(whole, column), names)
-    source = names.index(base)
-    pairs = [(source, to) for to in range(len(names)) if to != source]
+    a_day = None if time is None else test_log.n / len(np.unique(days_of(test_log, time)))
     ratio, mismatch = sample_ratio(rows, planned)
     notes = (*mismatch, *findings_of_test(rows))
-    table = ArmTable.of(rows, metrics, pairs, seed)
-    doubts = {
-        pair: [
-            *(note for note in notes if note.fatal and note.target in [names[i] for i in pair]),
-            *wrong_weights(rows, pair, looks),
-        ]
-        for pair in pairs
-    }
-    lifts = ArmLifts(rows, table, metrics, pairs, level, looks, doubts)
-    rails = {lifts.name(pair): lifts.guardrails(pair) for pair in pairs}
-    a_day = None if time is None else whole.n / len(np.unique(days_of(whole, time)))
+    lifts = _lifts(rows, metrics, names.index(base), notes, level=level, looks=looks, seed=seed)
+    rails = {lifts.name(pair): lifts.guardrails(pair) for pair in lifts.pairs}
     return ABTest(
         tuple(lifts.metric(metric, segments) for metric in metrics.all_metrics),
         base,
@@ -161,3 +155,24 @@ def abtest(  # noqa: PLR0913
         ratio,
         a_day,
     )
+
+
+def _lifts(
+    rows: ServedRows, metrics: Metrics, source: int, notes: Sequence[Finding], *, level: float, looks: Looks,
+    seed: int,
+) -> ArmLifts:  # fmt: skip
+    """Return the lifts over the arm numbered `source`, with what speaks against the weights of each pair."""
+    pairs = [(source, to) for to in range(len(rows.names)) if to != source]
+    doubts = {
+        pair: [
+            *(
+                note
+                for note in notes
+                if note.fatal and note.target in [rows.names[i] for i in pair]
+            ),
+            *wrong_weights(rows, pair, looks),
+        ]
+        for pair in pairs
+    }
+    table = ArmTable.of(rows, metrics, pairs, seed)
+    return ArmLifts(rows, table, metrics, pairs, level, looks, doubts)

@@ -30,8 +30,11 @@ class Candidate:
     def standing(self, lifts: ArmLifts, level: float, *, lower_is_better: bool) -> Standing:
         """Return the end of the lift's interval that holds for all candidates, and the other one as it is shown."""
         wide, shown = (
-            decisive(self.lift.number(each, lifts.looks), self.relative.interval(each, lifts.looks))
-            for each in (level, lifts.level)
+            decisive(
+                self.lift.number(at_level, lifts.looks),
+                self.relative.interval(at_level, lifts.looks),
+            )
+            for at_level in (level, lifts.level)
         )
         ends = (-wide[1], -shown[0]) if lower_is_better else (wide[0], shown[1])
         return *ends, "reliable"
@@ -42,20 +45,19 @@ class Candidate:
 
     def rows_for_guardrails(self, lifts: ArmLifts) -> int | None:
         """Return the rows in all from which open guardrails are settled where nothing changes; 0 where none is open."""
-        needed = [
+        totals = [
             None if lift is None else _rows_for(abs(rail.limit), lift, lifts)
             for rail, lift in self.rails
             if rail.status == OPEN
         ]
-        known = [rows for rows in needed if rows is not None]
-        return max(known, default=0) if len(known) == len(needed) else None
+        return _largest([0, *totals])
 
 
-def _rows_for(wanted: float, lift: Quantity, lifts: ArmLifts) -> int | None:
+def _rows_for(size: float, lift: Quantity, lifts: ArmLifts) -> int | None:
     n = lifts.rows.log.n
-    if not (wanted > 0 and lift.stderr > 0):
+    if not (size > 0 and lift.stderr > 0):
         return None
-    return rows_for(wanted, n, lift.stderr, level=min(lifts.looks.level(lifts.level, n), 1 - 1e-12))
+    return rows_for(size, n, lift.stderr, level=min(lifts.looks.level(lifts.level, n), 1 - 1e-12))
 
 
 def decide(
@@ -83,14 +85,14 @@ def decide(
     # Each must be better at a level that holds for all of them together (Bonferroni).
     level = 1.0 - (1.0 - lifts.level) / len(candidates)
     standings = {
-        each.name: each.standing(lifts, level, lower_is_better=primary.lower_is_better)
-        for each in candidates
+        candidate.name: candidate.standing(lifts, level, lower_is_better=primary.lower_is_better)
+        for candidate in candidates
     }
     judged = [rail for candidate in candidates for rail, _ in candidate.rails]
     proposed = decision(primary.name, standings, judged)
     actions = {name: _ACTIONS[action] for name, action in proposed.targets.items()}
     reasons = [*proposed.reasons]
-    missing: list[int | None] = []
+    further: list[int | None] = []
     for candidate in candidates:
         if actions[candidate.name] != "go on":
             continue
@@ -101,27 +103,31 @@ def decide(
             reasons = [reason for reason in reasons if reason.target != candidate.name]
             reasons.append(_enough(candidate.name, primary.name, practical))
         else:
-            missing.append(_further([rows, candidate.rows_for_guardrails(lifts)], lifts.rows.log.n))
+            further.append(_further([rows, candidate.rows_for_guardrails(lifts)], lifts.rows.log.n))
     order: tuple[Action, ...] = ("ship", "go on", "stop")
-    action = next(each for each in order if each in actions.values())
-    more = (
-        None if action != "go on" or None in missing else max(filter(None, missing), default=None)
-    )
+    action = next(possible for possible in order if possible in actions.values())
+    rows = _largest(further) if action == "go on" else None
     return ArmDecision(
         action,
         tuple(reason for reason in reasons if actions.get(str(reason.target)) == action),
         proposed.target,
         dict(actions),
-        more,
-        None if more is None or not rows_a_day else float(math.ceil(more / rows_a_day)),
+        rows,
+        None if rows is None or not rows_a_day else float(math.ceil(rows / rows_a_day)),
         practical,
     )
 
 
+def _largest(totals: Sequence[int | None]) -> int | None:
+    """Return the largest of some numbers of rows; None where one of them is beyond reach."""
+    reached = [total for total in totals if total is not None]
+    return max(reached) if len(reached) == len(totals) else None
+
+
 def _further(totals: Sequence[int | None], n: int) -> int | None:
-    """Return the further rows up to the largest of some totals; None where one of them is beyond reach."""
-    known = [total for total in totals if total is not None]
-    return max(max(known) - n, 1) if len(known) == len(totals) else None
+    """Return the further rows up to the largest of some totals."""
+    largest = _largest(totals)
+    return None if largest is None else max(largest - n, 1)
 
 
 def _enough(name: str, metric: str, practical: float) -> Finding:

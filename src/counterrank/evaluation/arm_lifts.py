@@ -129,7 +129,9 @@ class ArmLifts:
         """Yield the lift in each group, adjusted for looking at all of them."""
         weighed = self.weighed(metric, pair)
         values = [self._in_group(metric, pair, weighed, inside) for *_, inside in groups]
-        lifts = [None if found is None else contrast(found[1], found[0]) for found in values]
+        lifts = [
+            None if earned_ is None else contrast(earned_[1], earned_[0]) for earned_ in values
+        ]
         p_values = [
             1.0 if lift is None else lift[0].p_value(self.level, self.looks) for lift in lifts
         ]
@@ -174,9 +176,13 @@ class ArmLifts:
             return []
         # Groups of rows stand there as independent of everything else.
         family = np.eye(len(rails))
-        whole = [i for i, (_, label, lift) in enumerate(rails) if not label and lift is not None]
-        if whole:
-            family[np.ix_(whole, whole)] = correlations([q for i in whole if (q := rails[i][2])])
+        ungrouped = [
+            i for i, (_, label, lift) in enumerate(rails) if not label and lift is not None
+        ]
+        if ungrouped:
+            family[np.ix_(ungrouped, ungrouped)] = correlations(
+                [q for i in ungrouped if (q := rails[i][2])]
+            )
         level = together(family, self.level)
         return [
             (

@@ -54,10 +54,10 @@ class ServedRows:
     def of(cls, log: RankingLog, labels: NDArray[np.str_], names: Sequence[str]) -> ServedRows:
         """Return the rows of a log; pages that their own arm never shows are refused."""
         strata = Strata.of(labels, log.unit)
-        few = np.flatnonzero(strata.units_by_arm < 2)
-        if len(few):
+        alone = np.flatnonzero(strata.units_by_arm < 2)
+        if len(alone):
             raise LogError(
-                f"arm '{names[few[0]]}' has one unit: how much units differ cannot be seen; a test "
+                f"arm '{names[alone[0]]}' has one unit: how much units differ cannot be seen; a test "
                 "needs several users in each arm"
             )
         log_prob = page_log_probs(log, names)
@@ -97,7 +97,7 @@ class ArmTable:
         served = (rows.strata.arm[:, None] == np.arange(len(rows.names))) / rows.shares
         rewards: dict[Measure, Floats] = {}
         controls: dict[tuple[Measure, Pair], Floats] = {}
-        for measure in dict.fromkeys(m for one in metrics.all_metrics for m in one.measures):
+        for measure in dict.fromkeys(m for metric in metrics.all_metrics for m in metric.measures):
             log = measured(rows.log, measure) if metrics.named else rows.log
             earned: Floats = log.reward @ log.position_weights
             if measure.function is not IMPRESSIONS and float(np.ptp(earned)) == 0.0:
@@ -177,18 +177,18 @@ def expected_from_context(log: RankingLog, earned: Floats) -> Floats | None:
     x = context_columns(log)
     if x.shape[1] == 0 or log.n < 2 * x.shape[1]:
         return None
-    known = ~np.isnan(x)
-    mean = np.where(known, x, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    centred = np.where(known, x - mean, 0.0)
+    finite = ~np.isnan(x)
+    mean = np.where(finite, x, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
+    centred = np.where(finite, x - mean, 0.0)
     spread = np.sqrt((centred**2).mean(axis=0))
     centred = centred[:, spread > 0] / spread[spread > 0]
     fold = log.bucket % _FOLDS
     expected = np.full(log.n, earned.mean())
     for f in range(_FOLDS):
-        inside, rest = fold == f, fold != f
-        if inside.any() and rest.any():
-            level, away = earned[rest].mean(), centred[rest]
-            gram = away.T @ away + np.eye(away.shape[1])
-            slopes = np.linalg.solve(gram, away.T @ (earned[rest] - level))
+        inside, outside = fold == f, fold != f
+        if inside.any() and outside.any():
+            level, columns = earned[outside].mean(), centred[outside]
+            gram = columns.T @ columns + np.eye(columns.shape[1])
+            slopes = np.linalg.solve(gram, columns.T @ (earned[outside] - level))
             expected[inside] = level + centred[inside] @ slopes
     return expected

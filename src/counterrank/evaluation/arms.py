@@ -66,12 +66,12 @@ class Pair(Record):
         """
         (low, high), lift = estimate.interval(), estimate.lift
         reach = math.hypot((high - low) / 2, critical_value(estimate.level) * earned.stderr)
-        known = math.isfinite(low) and math.isfinite(high)
+        bounded = math.isfinite(low) and math.isfinite(high)
         gain = earned.value - base
         return cls(
             source, estimate.target, estimate.value, estimate.stderr, low, high, earned.value,
             earned.stderr, estimate.estimator, base,
-            covered=abs(earned.value - (low + high) / 2) <= reach if known else None,
+            covered=abs(earned.value - (low + high) / 2) <= reach if bounded else None,
             sign_right=bool(np.sign(lift.value) == np.sign(gain)) if estimate.estimable else None,
             false_better=lift.low > 0 and gain < 0,
             verdict=verdict,
@@ -132,9 +132,9 @@ class Validation(RecordResult):
 
     def __repr__(self) -> str:
         """Return the summary in a line."""
-        found = self.agreement
-        bias = f"{found.bias:.4g}" if math.isfinite(found.bias) else "unknown"
-        return f"Validation(pairs={found.pairs}, coverage={found.coverage}, bias={bias})"
+        summary = self.agreement
+        bias = f"{summary.bias:.4g}" if math.isfinite(summary.bias) else "unknown"
+        return f"Validation(pairs={summary.pairs}, coverage={summary.coverage}, bias={bias})"
 
 
 @single_blas_thread
@@ -203,47 +203,54 @@ def validate(
     if (events := reading.get("events")) is not None:
         rewards = events.beside(rewards)
     metrics = metrics_of(log, rewards, primary, ())
-    beside: Any = {"rewards": metrics.operands} if metrics.named and not is_read(log) else {}
-    whole, arms = with_arms(log, arm, {**reading, **beside})
-    parts = {name: whole.where(labels_of(whole, arm) == name) for name in arms}
+    if metrics.named and not is_read(log):
+        reading["rewards"] = metrics.operands
+    test_log, arms = with_arms(log, arm, reading)
+    logs = {name: test_log.where(labels_of(test_log, arm) == name) for name in arms}
     common: Any = {"estimators": estimators, "level": level, "seed": seed}
     if metrics.named:
         common |= {"rewards": rewards, "primary": primary}
-    found = {
-        name: evaluate(part, [other for other in arms if other != name], **common)
-        for name, part in parts.items()
+    evaluations = {
+        name: evaluate(arm_log, [target for target in arms if target != name], **common)
+        for name, arm_log in logs.items()
     }
-    every = sorted(metrics.all_metrics, key=lambda one: one.name != metrics.primary)
-    made = tuple(_validated(metric, found, parts, level) for metric in every)
-    return replace(made[0], metrics=made) if metrics.named else replace(made[0], name="")
+    ordered = sorted(metrics.all_metrics, key=lambda metric: metric.name != metrics.primary)
+    validations = tuple(_validated(metric, evaluations, logs, level) for metric in ordered)
+    first = validations[0]
+    return replace(first, metrics=validations) if metrics.named else replace(first, name="")
 
 
 def _validated(
     metric: Metric,
-    found: Mapping[str, Evaluation],
-    parts: Mapping[str, RankingLog],
+    evaluations: Mapping[str, Evaluation],
+    logs: Mapping[str, RankingLog],
     level: float,
 ) -> Validation:
     """Return the validation of one metric."""
-    own = {name: one.metric(metric.name) for name, one in found.items()}
-    earned = {name: earned_by(part, metric) for name, part in parts.items()}
+    results = {name: evaluation.metric(metric.name) for name, evaluation in evaluations.items()}
+    earned = {name: earned_by(arm_log, metric) for name, arm_log in logs.items()}
     estimates = {
-        (name, other): own[name].estimate(other) for name in own for other in own if other != name
+        (name, target): results[name].estimate(target)
+        for name in results
+        for target in results
+        if target != name
     }
     pairs = tuple(
-        Pair.of(name, one, earned[other], earned[name].value, own[name].verdict.of(other))
-        for (name, other), one in estimates.items()
+        Pair.of(
+            name, estimate, earned[target], earned[name].value, results[name].verdict.of(target)
+        )
+        for (name, target), estimate in estimates.items()
     )
-    claims = sum(one.lift.low > 0 for one in estimates.values())
-    error = math.sqrt(_bias_variance(estimates, own))
+    claims = sum(estimate.lift.low > 0 for estimate in estimates.values())
+    error = math.sqrt(_bias_variance(estimates, results))
     return Validation(pairs, ValidationSummary.of(pairs, claims, error, level), metric.name)
 
 
-def earned_by(part: RankingLog, metric: Metric) -> Quantity:
+def earned_by(arm_log: RankingLog, metric: Metric) -> Quantity:
     """Return what an arm earned of a metric; errors count units, of a ratio both its parts."""
-    unit = None if part.unit is None else part.bucket
-    made = [measured(part, measure) for measure in metric.measures]
-    above, *below = means_of([one.reward @ one.position_weights for one in made], unit)
+    unit = None if arm_log.unit is None else arm_log.bucket
+    logs = [measured(arm_log, measure) for measure in metric.measures]
+    above, *below = means_of([log.reward @ log.position_weights for log in logs], unit)
     return above / below[0] if below else above
 
 
@@ -252,15 +259,15 @@ def with_arms(
 ) -> tuple[RankingLog, list[str]]:
     """Return the log with a target for each arm, and the arms in order of their names."""
     carried = [arm, *segments]
-    whole = _opened(log, carried, reading)
-    no_weight(whole, "comparisons of arms")
-    if arm not in whole.columns:
-        known = ", ".join(whole.columns) or "none"
+    test_log = _opened(log, carried, reading)
+    no_weight(test_log, "comparisons of arms")
+    if arm not in test_log.columns:
+        columns = ", ".join(test_log.columns) or "none"
         raise ConfigError(
             f"there is no column '{arm}' that says which arm served a row; other columns here: "
-            f"{known}"
+            f"{columns}"
         )
-    names, counts = np.unique(labels_of(whole, arm), return_counts=True)
+    names, counts = np.unique(labels_of(test_log, arm), return_counts=True)
     arms: list[str] = names.tolist()
     if len(arms) < 2:
         raise LogError(f"column '{arm}' has one value, {arms[0]!r}: two arms or more are compared")
@@ -269,10 +276,10 @@ def with_arms(
             f"column '{arm}' has {len(arms):,} values: is it the arm? At most {MOST_ARMS} are "
             "compared"
         )
-    missing = [name for name in arms if name not in whole.targets]
+    missing = [name for name in arms if name not in test_log.targets]
     if missing and not isinstance(log, RankingLog):
         # Columns whose form does not set them apart have to be named.
-        whole = _opened(log, carried, {**reading, "targets": arms})
+        test_log = _opened(log, carried, {**reading, "targets": arms})
         missing = []
     if missing:
         raise LogError(
@@ -285,7 +292,7 @@ def with_arms(
                 f"arm '{name}' served {rows} rows; with fewer than {FEWEST_ROWS} nothing can be "
                 "said"
             )
-    return whole, arms
+    return test_log, arms
 
 
 def _opened(log: LogLike, carried: Sequence[str], reading: Mapping[str, Any]) -> RankingLog:
@@ -295,10 +302,10 @@ def _opened(log: LogLike, carried: Sequence[str], reading: Mapping[str, Any]) ->
         return in_memory(log, carried, reading)
     except MissingColumnError as problem:
         # The reader calls the column a segment; the user named an arm.
-        said = problem.said
-        if f"'{carried[0]}'" in said:
-            said = said.replace(" for segment", " for the arm")
-        raise MissingColumnError(said, remedy=problem.remedy) from problem
+        text = problem.said
+        if f"'{carried[0]}'" in text:
+            text = text.replace(" for segment", " for the arm")
+        raise MissingColumnError(text, remedy=problem.remedy) from problem
 
 
 def labels_of(log: RankingLog, arm: str) -> NDArray[np.str_]:
@@ -307,7 +314,7 @@ def labels_of(log: RankingLog, arm: str) -> NDArray[np.str_]:
 
 
 def _bias_variance(
-    estimates: Mapping[tuple[str, str], Estimate], found: Mapping[str, MetricResult]
+    estimates: Mapping[tuple[str, str], Estimate], results: Mapping[str, MetricResult]
 ) -> float:
     """Return the variance of the mean of predicted - earned; estimates by source and arm.
 
@@ -317,15 +324,18 @@ def _bias_variance(
     two predictions. In Var(sum_j V_j - m M) Var M then cancels.
     """
     total = 0.0
-    for name, result in found.items():
-        own = {other: one for (source, other), one in estimates.items() if source == name}
-        m = len(own)
+    for name, result in results.items():
+        of_arm = {to: estimate for (source, to), estimate in estimates.items() if source == name}
+        m = len(of_arm)
         if m > 1 and not result.comparisons:
             # How ratios of several targets vary together is not kept.
             return math.nan
-        spread = sum(m * one.lift.stderr**2 - (m - 1) * one.stderr**2 for one in own.values())
+        spread = sum(
+            m * estimate.lift.stderr**2 - (m - 1) * estimate.stderr**2
+            for estimate in of_arm.values()
+        )
         spread += sum(
-            own[row.better].stderr ** 2 + own[row.than].stderr ** 2 - row.stderr**2
+            of_arm[row.better].stderr ** 2 + of_arm[row.than].stderr ** 2 - row.stderr**2
             for row in result.comparisons
         )
         total += max(spread, 0.0)

@@ -44,14 +44,14 @@ class PositionCurve:
 
     def to_json(self) -> str:
         """Return the curve as JSON."""
-        found = {
+        content = {
             "schema": SCHEMA,
             "curve": list(self.curve),
             "inverse": list(self.inverse),
             "log_error": list(self.log_error),
             "rows": self.rows,
         }
-        return json.dumps(found, indent=1) + "\n"
+        return json.dumps(content, indent=1) + "\n"
 
 
 def position_curve(log: LogLike, *, seed: int = SEED, **reading: Any) -> PositionCurve:
@@ -97,13 +97,13 @@ def position_curve(log: LogLike, *, seed: int = SEED, **reading: Any) -> Positio
     """
     from counterrank.io import opened
 
-    given = {"require_propensity": False, **reading}
-    with opened(log, (), needs_targets=False, **given) as (source, _):
+    options = {"require_propensity": False, **reading}
+    with opened(log, (), needs_targets=False, **options) as (source, _):
         no_weight(source.first, "curve")
         fitted = fit_examination(source, None, seed=seed)
         rows = source.n if source.n is not None else source.reduce(_count)
-    found = np.asarray(fitted.curve)
-    return PositionCurve(tuple(found.tolist()), tuple(fitted.error.tolist()), int(rows))
+    curve = np.asarray(fitted.curve)
+    return PositionCurve(tuple(curve.tolist()), tuple(fitted.error.tolist()), int(rows))
 
 
 def _count(batch: RankingLog) -> int:

@@ -29,32 +29,34 @@ def document(report: Validation, _: int = PAGE) -> Document:
     aid = "Each prediction stands above what the arm earned; bars are intervals."
     name, (rows, table) = "Predicted against earned", _pairs(report)
     blocks += [Figure("pairs", rows, "per ranking", name, [], name, aid), table]
-    for one in report.metrics:
-        if one.name != report.name:
-            blocks.append(Heading(one.name, detail=BRIEF))
-            blocks += [Paragraph(line, detail=BRIEF) for line in sentences(one)]
-            blocks.append(_pairs(one)[1])
+    for metric in report.metrics:
+        if metric.name != report.name:
+            blocks.append(Heading(metric.name, detail=BRIEF))
+            blocks += [Paragraph(line, detail=BRIEF) for line in sentences(metric)]
+            blocks.append(_pairs(metric)[1])
     return Document(title, blocks)
 
 
 def sentences(report: Validation) -> list[str]:
     """Return what the comparison says, one thing per sentence, the most important first."""
-    found, pairs = report.agreement, report.pairs
+    summary, pairs = report.agreement, report.pairs
     contained = sum(pair.covered is True for pair in pairs)
     judged = sum(pair.covered is not None for pair in pairs)
     signs = sum(pair.sign_right is True for pair in pairs)
-    of = f"{report.name}: " if report.name else ""
+    metric = f"{report.name}: " if report.name else ""
     lines = [
-        f"{of}{contained} of {judged} intervals contained the outcome (level "
-        f"{percent(found.level, digits=0)}), and {signs} of {len(pairs)} predictions had the right sign.",
-        _bias(found, missed=judged - contained, judged=judged),
+        f"{metric}{contained} of {judged} intervals contained the outcome (level "
+        f"{percent(summary.level, digits=0)}), and {signs} of {len(pairs)} predictions had the right sign.",
+        _bias(summary, missed=judged - contained, judged=judged),
     ]
-    if found.claimed_better == 1:
-        lines.append(f"The one claim of “better” was {'wrong' if found.false_better else 'right'}.")
-    elif found.claimed_better:
-        were = "was" if found.false_better == 1 else "were"
+    if summary.claimed_better == 1:
         lines.append(
-            f"Of {found.claimed_better} claims of “better”, {found.false_better} {were} wrong."
+            f"The one claim of “better” was {'wrong' if summary.false_better else 'right'}."
+        )
+    elif summary.claimed_better:
+        were = "was" if summary.false_better == 1 else "were"
+        lines.append(
+            f"Of {summary.claimed_better} claims of “better”, {summary.false_better} {were} wrong."
         )
     if len(pairs) < 10:
         lines.append(
@@ -64,14 +66,14 @@ def sentences(report: Validation) -> list[str]:
     return lines
 
 
-def _bias(found: ValidationSummary, *, missed: int, judged: int) -> str:
-    low, high = found.bias_low, found.bias_high
+def _bias(summary: ValidationSummary, *, missed: int, judged: int) -> str:
+    low, high = summary.bias_low, summary.bias_high
     if not known(high - low):
         return "The mean error is not known: a prediction has no value."
     # A 95 % interval is about four standard errors wide; it says how many digits to show.
     error = (high - low) / 4
     reach = span(low, high, error, sign=True)
-    size = plain(found.bias, error, sign=True)
+    size = plain(summary.bias, error, sign=True)
     if low > 0 or high < 0:
         side = "too high" if low > 0 else "too low"
         return (
@@ -103,8 +105,8 @@ def _pairs(report: Validation) -> tuple[list[Row], Table]:
              plain(pair.earned, spread), plain(spread, spread), _WORDS[pair.covered], _WORDS[pair.sign_right],
              pair.verdict or NONE)
         )  # fmt: skip
-    of = f" in {report.name}" if report.name else ""
+    metric = f" in {report.name}" if report.name else ""
     head = ("predicted from", "arm", "predicted", "interval", "earned", "std. error", "contained",
             "right sign", "evidence")  # fmt: skip
-    caption = f"Each arm{of}, predicted from each other"
+    caption = f"Each arm{metric}, predicted from each other"
     return rows, Table(caption, head, cells, texts=2, minor=(5, 8, 7), detail=BRIEF)

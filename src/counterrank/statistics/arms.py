@@ -63,10 +63,10 @@ class Strata:
         rows, units = self.cells.sum(axis=0), self.units_by_arm
         mean = np.bincount(self.arm, weights=values) / rows
         # Without the unit its arm's mean is further away from it, by 1 / (1 - share).
-        far = 1.0 - (self.cells / rows)[self.unit, self.arm]
-        factor = np.sqrt((units - 1) / units)[self.arm] / np.maximum(far, _NOISE) / len(values)
-        away = np.bincount(self.unit, weights=(values - mean[self.arm]) * factor)
-        return away.astype(np.float64)
+        distance = 1.0 - (self.cells / rows)[self.unit, self.arm]
+        factor = np.sqrt((units - 1) / units)[self.arm] / np.maximum(distance, _NOISE) / len(values)
+        scores = np.bincount(self.unit, weights=(values - mean[self.arm]) * factor)
+        return scores.astype(np.float64)
 
     def freedom(self, scores: Floats) -> float:
         """Return Satterthwaite's degrees of freedom of the variance sum(scores^2).
@@ -80,9 +80,9 @@ class Strata:
             return float(several.sum())
         owner = np.zeros(len(scores), dtype=np.int64)
         owner[self.unit] = self.arm
-        each = np.bincount(owner, weights=scores**2)
-        total = float((each**2 / several).sum())
-        return float(each.sum()) ** 2 / total if total > 0 else float(several.sum())
+        by_arm = np.bincount(owner, weights=scores**2)
+        total = float((by_arm**2 / several).sum())
+        return float(by_arm.sum()) ** 2 / total if total > 0 else float(several.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
