@@ -86,7 +86,7 @@ def position_curve(log: LogLike, *, seed: int = SEED, **reading: Any) -> Positio
     >>> import counterrank as cr
     >>> rng = np.random.default_rng(0)
     >>> action = np.array([rng.permutation(3) for _ in range(2000)])
-    >>> reward = rng.random((2000, 3)) < np.array([0.8, 0.4, 0.2])
+    >>> reward = rng.random((2000, 3)) < np.array([0.8, 0.4, 0.16])
     >>> log = cr.RankingLog(action=action, reward=reward.astype(float), propensity=np.full((2000, 3), 1 / 3))
     >>> [round(value, 1) for value in cr.position_curve(log).curve]
     [1.0, 0.5, 0.2]
