@@ -44,17 +44,21 @@ class Call:
     files: list[str] = field(default_factory=list)
 
     @classmethod
-    def of_line(cls, command: str, log: str | None, given: Values) -> Call:
+    def of_line(cls, command: str, log: str | None, options: Values) -> Call:
         """Return the call of a command line; it goes before the files of --config."""
         values: Values = {}
         files = []
-        for text in given.pop("config", ()):
+        for text in options.pop("config", ()):
             job = Job.of(text)
             _join(values, job.values(command))
             named_log = job.log
             log = named_log if log is None else log
             files += [job.name] if job.folder else []
-        line = {name: _of_line(name, one) for name, one in given.items() if one not in (None, ())}
+        line = {
+            name: _of_line(name, value)
+            for name, value in options.items()
+            if value not in (None, ())
+        }
         _join(values, line)
         return cls(command, log, values, files)
 
@@ -84,40 +88,40 @@ class Call:
 
     def _join_events(self) -> None:
         """Make one value of the options that describe events."""
-        given = {name: self.values.pop(name, None) for name in _OF_EVENTS}
+        described = {name: self.values.pop(name, None) for name in _OF_EVENTS}
         time = self.values.get("time")
         if "time" not in COMMANDS[self.command].on_line:
             # Its function does not look at the time; only the join of events does.
             self.values.pop("time", None)
         path = self.values.get("events")
         if path is None:
-            if asked := [name for name, value in given.items() if value]:
-                raise click.UsageError(f"{OPTIONS[asked[0]].spelled} goes with --events FILE.")
+            if unused := [name for name, value in described.items() if value]:
+                raise click.UsageError(f"{OPTIONS[unused[0]].spelled} goes with --events FILE.")
             return
         from counterrank.io import Events
 
         self.values["events"] = Events(
             path,
-            on=given["join"] or (),
-            rewards=given["event"] or {},
-            within=given["within"],
-            time=given["event_time"],
+            on=described["join"] or (),
+            rewards=described["event"] or {},
+            within=described["within"],
+            time=described["event_time"],
             shown=time,
-            unique=given["unique"] or (),
+            unique=described["unique"] or (),
         )
 
     def _join_scores(self) -> None:
         """Make tables of scores of their paths and keys."""
-        join, given = self.values.pop("scores_join", None), self.values.get("scores", ())
-        if not given:
+        join, tables = self.values.pop("scores_join", None), self.values.get("scores", ())
+        if not tables:
             if join:
                 raise click.UsageError("--scores-join goes with --scores FILE.")
             return
         from counterrank.io import Scores
 
         self.values["scores"] = tuple(
-            Scores(one["path"], on=one.get("join") or join, columns=one.get("columns"))
-            for one in given
+            Scores(table["path"], on=table.get("join") or join, columns=table.get("columns"))
+            for table in tables
         )
 
     def check_outputs(self) -> None:
@@ -157,16 +161,16 @@ class Call:
     @property
     def settings(self) -> Values:
         """What the Python function of the command is given beside its log."""
-        return {name: one for name, one in self.values.items() if not OPTIONS[name].local}
+        return {name: value for name, value in self.values.items() if not OPTIONS[name].local}
 
     def get(self, name: str) -> Any:
         """Return the value of an option; None where nobody gave it."""
         return self.values.get(name)
 
-    def run(self, work: Callable[..., Any], *more: Any, **given: Any) -> Any:
+    def run(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Return what a function makes of the log; on a terminal its passes are shown."""
         with showing_progress(enabled=not self.get("quiet")):
-            return work(self.log, *more, **given)
+            return work(self.log, *arguments, **options)
 
     def json_file(self, name: str) -> str | None:
         """Return the path of an output that is JSON."""
@@ -190,8 +194,8 @@ class Call:
         if not (self.get("quiet") or "-" in (self.get("json"), self.get("html"))):
             console = results_console()
             detail = VERBOSE if self.get("verbose") or self.get("all") else BRIEF
-            for part in renderables(result.document(detail), detail):
-                console.print(part)
+            for block in renderables(result.document(detail), detail):
+                console.print(block)
 
 
 def missing_option(name: str) -> click.UsageError:
@@ -200,21 +204,24 @@ def missing_option(name: str) -> click.UsageError:
     return click.UsageError(f"What is missing: {say(option.spelled, option.metavar or 'VALUE')}")
 
 
-def _join(values: Values, more: Values) -> None:
+def _join(values: Values, added: Values) -> None:
     """Add values to earlier ones; columns add to columns, anything else takes the place."""
-    if "columns" in values and "columns" in more:
+    if "columns" in values and "columns" in added:
         from counterrank.io import columns_of
 
-        more = {**more, "columns": {**columns_of(values["columns"]), **columns_of(more["columns"])}}
-    values |= more
+        added = {
+            **added,
+            "columns": {**columns_of(values["columns"]), **columns_of(added["columns"])},
+        }
+    values |= added
 
 
-def _of_line(name: str, given: Any) -> Any:
+def _of_line(name: str, value: Any) -> Any:
     """Return a value of the command line as a job file would give it."""
     option = OPTIONS[name]
     if option.kind not in _READ_ON_LINE:
-        return given
-    return READERS[option.kind](Job("", {}), option, given if isinstance(given, str) else [*given])
+        return value
+    return READERS[option.kind](Job("", {}), option, value if isinstance(value, str) else [*value])
 
 
 class TableCommand(click.Command):
@@ -232,41 +239,43 @@ class TableCommand(click.Command):
             epilog=epilog,
         )
 
-    def call(self, log: str | None, **given: Any) -> None:
+    def call(self, log: str | None, **values: Any) -> None:
         """Run the command with what the command line says."""
         moved = [
-            name for name in self.spec.moved if given[name] not in (None, ()) and name not in BESIDE
+            name
+            for name in self.spec.moved
+            if values[name] not in (None, ()) and name not in BESIDE
         ]
-        if moved and not given.get("quiet"):
+        if moved and not values.get("quiet"):
             told = ", ".join(OPTIONS[name].spelled for name in moved)
             click.echo(
                 f"{told} will move to the job file (or --config {moved[0]}=...) in the next version",
                 err=True,
             )
-        self.body(Call.of_line(str(self.name), log, given))
+        self.body(Call.of_line(str(self.name), log, values))
 
     def option(self, name: str) -> click.Option:
         """Return an option of the command line."""
-        one, told = OPTIONS[name], help_of(self.spec, name)
-        if one.kind is Kind.SWITCH:
-            off = f"/--no-{one.spelled[2:]}" if name in self.spec.moved else ""
-            return click.Option([one.spelled + off, name], help=told, default=None, is_flag=True)
-        kind: Any = _TYPES.get(one.kind, str)
-        if one.kind is Kind.WHOLE:
-            kind = click.IntRange(min=one.least)
-        if one.words and one.kind is Kind.TEXT:
-            kind = click.Choice(one.words)
-        bare: Values = {} if one.bare is None else {"is_flag": False, "flag_value": one.bare}
+        entry, told = OPTIONS[name], help_of(self.spec, name)
+        if entry.kind is Kind.SWITCH:
+            off = f"/--no-{entry.spelled[2:]}" if name in self.spec.moved else ""
+            return click.Option([entry.spelled + off, name], help=told, default=None, is_flag=True)
+        kind: Any = _TYPES.get(entry.kind, str)
+        if entry.kind is Kind.WHOLE:
+            kind = click.IntRange(min=entry.least)
+        if entry.words and entry.kind is Kind.TEXT:
+            kind = click.Choice(entry.words)
+        bare: Values = {} if entry.bare is None else {"is_flag": False, "flag_value": entry.bare}
         return click.Option(
-            [one.spelled, name], help=told, default=None, type=kind, metavar=one.metavar or None,
-            multiple=one.kind in _REPEATED, **bare,
+            [entry.spelled, name], help=told, default=None, type=kind, metavar=entry.metavar or None,
+            multiple=entry.kind in _REPEATED, **bare,
         )  # fmt: skip
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters with --help, --help-all and the options that have moved to job files."""
 
-        def show(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-            if wanted:
+        def show(context: click.Context, _: click.Parameter, requested: bool) -> None:
+            if requested:
                 context.meta["everything"] = True
                 click.echo(self.get_help(context))
                 context.exit()
@@ -281,7 +290,7 @@ class TableCommand(click.Command):
         """List the options in groups: those for every day, or all of them."""
         everything = ctx.meta.get("everything", False)
         names = self.spec.on_line if everything else self.spec.shown.split()
-        by_name = {one.name: one for one in self.params}
+        by_name = {parameter.name: parameter for parameter in self.params}
         for group in Group:
             rows = [
                 record
@@ -295,9 +304,9 @@ class TableCommand(click.Command):
         formatter.write_paragraph()
         keys = len(self.spec.options) - len(self.spec.on_line)
         hidden = len(self.spec.on_line) - len(names)
-        rest = f"{hidden} more options: --help-all. " if hidden else ""
+        hint = f"{hidden} more options: --help-all. " if hidden else ""
         formatter.write_text(
-            f"{rest}{keys} more can be given as --config KEY=VALUE or in a job file."
+            f"{hint}{keys} more can be given as --config KEY=VALUE or in a job file."
         )
 
 

@@ -38,26 +38,26 @@ def evaluate(call: Call) -> None:
     from counterrank.estimators import with_position_curve
     from counterrank.evaluation import evaluate, meets
 
-    given = call.settings
-    named = given.pop("targets", ())
+    settings = call.settings
+    named = settings.pop("targets", ())
     lists = _lists(call.get("target_lists") or (), named)
-    scored = given.get("scores")
-    targets = named or (() if scored else (*given.get("policies", ()), *lists))
+    scored = settings.get("scores")
+    targets = named or (() if scored else (*settings.get("policies", ()), *lists))
     if lists:
-        given["target_lists"] = lists
+        settings["target_lists"] = lists
     if not (targets or scored):
         # A job that wants a result must not pass for done.
         if call.outputs or call.get("require"):
             raise missing_option("targets")
         return _overview(call)
     if curve := call.get("position_curve"):
-        names = given.get("estimators")
-        given["estimators"] = with_position_curve(
+        names = settings.get("estimators")
+        settings["estimators"] = with_position_curve(
             names if names is None or isinstance(names, str) else ",".join(names), curve
         )
     command_line = shlex.join(["counterrank", *sys.argv[1:]])
     words = {role: call.get(f"{role}_name") for role in ("reward", "ranking")}
-    result = call.run(evaluate, targets, command=command_line, **given)
+    result = call.run(evaluate, targets, command=command_line, **settings)
     result = result.called(**{role: word for role, word in words.items() if word})
     call.hand_over(result)
     # Last: a job that fails its requirement still has its report.
@@ -92,14 +92,14 @@ def _overview(call: Call) -> None:
     from counterrank.report import plain
     from counterrank.statistics import mean
 
-    reading = {name: one for name, one in call.settings.items() if name in READING}
+    reading = {name: value for name, value in call.settings.items() if name in READING}
     log = opened(call.log, (), needs_targets=False, require_propensity=False, **reading)
     with showing_progress(enabled=not call.get("quiet")), log as (source, _):
         earned = mean(source.reduce(_earned, label="reading"), 0)
         rows = earned.sample.n
         audit = audit_file(call.log, **reading)
-    given = columns_of(call.get("columns") or {})
-    columns = {role: one for role, one in given.items() if isinstance(one, str)}
+    mapping = columns_of(call.get("columns") or {})
+    columns = {role: value for role, value in mapping.items() if isinstance(value, str)}
     names = (call.get("reward_name"), *source.first.rewards, columns.get("reward"), "reward")
     reward = next(filter(None, names))
     lines = [
@@ -120,17 +120,17 @@ def _earned(batch: Any) -> Any:
     return sums_of([weighted], batch.bucket if by_unit else None, batch.weight)
 
 
-def _candidates(call: Call, known: dict[str, str]) -> list[str]:
-    """Return which columns look like targets, and the next command; of some columns the role is known."""
+def _candidates(call: Call, roles: dict[str, str]) -> list[str]:
+    """Return which columns look like targets, and the next command; `roles` are those that are known."""
     from counterrank.io import ROLES, guess_job
 
     # A format of another tool has no columns to guess from.
     if not isinstance(call.log, str) or call.get("format"):
         return ["Name a target with --target, or give its lists with --config target_lists=FILE."]
-    guess = guess_job(call.log, stated=known)
+    guess = guess_job(call.log, stated=roles)
     named = (
         role.removesuffix("_scores").removesuffix("_dist")
-        for role in known
+        for role in roles
         if role not in ROLES and not role.startswith("z_")
     )
     targets = [name for name in dict.fromkeys(named) if name != "propensity"] or guess.targets
@@ -139,8 +139,8 @@ def _candidates(call: Call, known: dict[str, str]) -> list[str]:
             "No column looks like a target; name one with --target, or give --policy NAME=KIND."
         ]
     words = ["counterrank", "evaluate", call.log, "--target", targets[0]]
-    if known:
-        words += ["--columns", ",".join(f"{role}={name}" for role, name in known.items())]
+    if roles:
+        words += ["--columns", ",".join(f"{role}={name}" for role, name in roles.items())]
     logger = guess.logger if call.get("logger") is None else call.get("logger").text
     policies = {name: guess.policies.get(name, logger) for name in targets if logger}
     if policies:
@@ -161,22 +161,24 @@ def _typed(name: str, value: Any) -> list[str]:
         return []
     if option.kind is Kind.LIST and not isinstance(value, str):
         value = ",".join(map(str, value))
-    many = value if isinstance(value, (list, tuple)) else [value]
-    return [f"{option.spelled}={one}" for one in many if isinstance(one, (str, int, float))]
+    texts = value if isinstance(value, (list, tuple)) else [value]
+    return [
+        f"{option.spelled}={text}" for text in texts if isinstance(text, (str, int, float))
+    ]
 
 
-def _lists(given: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:
+def _lists(texts: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:
     """Return the files of lists by the names of their targets."""
-    found: dict[str, str] = {}
-    for text in given:
+    paths: dict[str, str] = {}
+    for text in texts:
         name, sign, path = text.partition("=")
         # The = of a folder like day=3 is no name's.
         if not sign or "/" in name:
             name, path = (targets[0] if len(targets) == 1 else "lists"), text
-        if name in found:
+        if name in paths:
             raise click.UsageError(f"--target-lists gives '{name}' twice; write NAME=FILE")
-        found[name] = path
-    return found
+        paths[name] = path
+    return paths
 
 
 _CHECK = """Examples:
@@ -195,14 +197,14 @@ def check(call: Call) -> None:
     """Audit LOG and its propensities: what is wrong, the likely cause, and what to do about it."""
     from counterrank.checks import audit_file
 
-    given = call.settings
-    if "rewards" in given:
+    settings = call.settings
+    if "rewards" in settings:
         from counterrank.metrics import Metrics
 
-        given["rewards"] = Metrics.parse(given["rewards"]).operands
-    found = call.run(audit_file, **given)
-    call.hand_over(found)
-    if found.failed:
+        settings["rewards"] = Metrics.parse(settings["rewards"]).operands
+    audit = call.run(audit_file, **settings)
+    call.hand_over(audit)
+    if audit.failed:
         raise click.exceptions.Exit(2)
 
 

@@ -30,13 +30,13 @@ def with_days(text: str) -> str:
     19
     """
 
-    def day(found: re.Match[str]) -> str:
-        word, sign, days = found.groups()
+    def day(match: re.Match[str]) -> str:
+        word, sign, days = match.groups()
         shift = int(f"{sign or ''}{days or 0}") - (word == "yesterday")
         try:
             return (datetime.now(UTC).date() + timedelta(days=shift)).isoformat()
         except OverflowError:
-            raise ConfigError(f"there is no day {found[0]}") from None
+            raise ConfigError(f"there is no day {match[0]}") from None
 
     return _DAY.sub(day, text)
 
@@ -58,8 +58,8 @@ class Job:
 
         if "\0" in path:
             raise ConfigError(f"cannot read {path!r}: no path has a NUL character")
-        away = is_url(path)
-        folder = path.rpartition("/")[0] if away else os.path.dirname(os.path.abspath(path))
+        remote = is_url(path)
+        folder = path.rpartition("/")[0] if remote else os.path.dirname(os.path.abspath(path))
         return cls(path, load_toml(path), folder)
 
     @classmethod
@@ -92,14 +92,14 @@ class Job:
     @property
     def log(self) -> str | None:
         """The log that the file names, if it does."""
-        found = self.content.get("log")
-        if found is None or isinstance(found, Mapping):
+        path = self.content.get("log")
+        if path is None or isinstance(path, Mapping):
             return None
-        if not isinstance(found, str):
+        if not isinstance(path, str):
             raise ConfigError(
-                f"{self.name}: 'log' must name the log, like log = \"log.parquet\"; got {found!r}"
+                f"{self.name}: 'log' must name the log, like log = \"log.parquet\"; got {path!r}"
             )
-        return self.path(self.text(found))
+        return self.path(self.text(path))
 
     def values(self, command: str, *, alone: bool = False) -> Values:
         """Return the values of the options of a command.
@@ -108,27 +108,27 @@ class Job:
         `alone`. Files to write are those of the command that the file stands for.
         """
         # The time of the impressions is of use to every command that joins events.
-        known, own = _by_key([*COMMANDS[command].options, "time"]), self.own(command)
+        by_key, table = _by_key([*COMMANDS[command].options, "time"]), self.own(command)
         outside = dict(self.outside())
-        if twice := sorted(own.keys() & outside.keys()):
+        if twice := sorted(table.keys() & outside.keys()):
             raise ConfigError(
                 f"{self.name}: '{twice[0]}' stands both inside and outside of [{command}]"
             )
-        others = {} if alone else _by_key(OPTIONS)
+        elsewhere = {} if alone else _by_key(OPTIONS)
         mine = not self.folder or self.command == command
-        found: Values = {}
-        for key, value in {**outside, **own}.items():
-            option = known.get(key)
-            if option is None and key not in others:
-                raise self.unknown(key, value, command, ["log", *known, *others])
-            if option is None or (option.kind is Kind.OUTPUT and not mine and key not in own):
+        values: Values = {}
+        for key, value in {**outside, **table}.items():
+            option = by_key.get(key)
+            if option is None and key not in elsewhere:
+                raise self.unknown(key, value, command, ["log", *by_key, *elsewhere])
+            if option is None or (option.kind is Kind.OUTPUT and not mine and key not in table):
                 continue
-            if option.name in found:
+            if option.name in values:
                 raise ConfigError(f"{self.name}: '{option.name}' is given twice, as '{key}' too")
             value = self.value(option, key, value)
             if value is not None:
-                found[option.name] = value
-        return found
+                values[option.name] = value
+        return values
 
     def own(self, command: str) -> Values:
         """Return the keys in the table of a command."""
@@ -160,46 +160,46 @@ class Job:
                 raise self.unknown(key, value, f"[{table}]", list(NESTED[table]))
             yield NESTED[table][key], value
 
-    def unknown(self, key: str, value: Any, command: str, known: list[str]) -> ConfigError:
+    def unknown(self, key: str, value: Any, command: str, keys: list[str]) -> ConfigError:
         """Return the error of a key that is no option."""
-        near = suggestion(key, known)
+        near = suggestion(key, keys)
         rare = (
             {*READING} - {"columns", "logger", "events", "where"} if command in COMMANDS else set()
         )
-        hint = near or f"; known: {', '.join(sorted({*known} - rare))}"
+        hint = near or f"; known: {', '.join(sorted({*keys} - rare))}"
         # A value that names another command shows what was meant.
         if isinstance(value, str) and value in TABLES:
             hint = f"; the options of {value} are keys of a table, [{value}]"
         return ConfigError(f"{self.name}: '{key}' is no option of {command}{hint}")
 
-    def value(self, option: Option, key: str, given: Any) -> Any:
+    def value(self, option: Option, key: str, raw: Any) -> Any:
         """Return a value as its option has it; None where it says that the option is not wanted."""
-        if option.bare is not None and isinstance(given, bool):
-            return option.bare if given else None
+        if option.bare is not None and isinstance(raw, bool):
+            return option.bare if raw else None
         try:
-            found = READERS[option.kind](self, option, given)
+            value = READERS[option.kind](self, option, raw)
         except (TypeError, ValueError) as problem:
             # Errors of our own say more than the kind does.
             if isinstance(problem, CounterrankError):
                 raise ConfigError(f"{self.name}: '{key}': {problem}") from None
             raise ConfigError(
-                f"{self.name}: '{key}' must be {option.kind.value}, got {given!r:.100}"
+                f"{self.name}: '{key}' must be {option.kind.value}, got {raw!r:.100}"
             ) from None
-        if option.words and option.kind is Kind.TEXT and found not in option.words:
+        if option.words and option.kind is Kind.TEXT and value not in option.words:
             raise ConfigError(
-                f"{self.name}: '{key}' must be one of {', '.join(option.words)}; got {given!r}"
+                f"{self.name}: '{key}' must be one of {', '.join(option.words)}; got {raw!r}"
             )
-        return found
+        return value
 
-    def text(self, given: Any) -> str:
+    def text(self, value: Any) -> str:
         """Return a text; TOML has numbers and dates of its own."""
-        if isinstance(given, date):
-            return given.isoformat()
-        if isinstance(given, bool) or not isinstance(given, (str, int, float)):
+        if isinstance(value, date):
+            return value.isoformat()
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise TypeError
-        if "\0" in str(given):
-            raise ConfigError(f"{given!r} has a NUL character, which no name has")
-        return str(given)
+        if "\0" in str(value):
+            raise ConfigError(f"{value!r} has a NUL character, which no name has")
+        return str(value)
 
     def path(self, text: str) -> str:
         """Return a path; in a file it is relative to it, and may name days."""
@@ -218,65 +218,65 @@ def _flat(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 _TYPES: dict[Kind, Any] = {Kind.SWITCH: bool, Kind.NUMBER: (int, float), Kind.WHOLE: int}
 
 
-def _plain(job: Job, option: Option, given: Any) -> Any:
+def _plain(job: Job, option: Option, value: Any) -> Any:
     """Return true or false, or a number; TOML tells them apart."""
     switch = option.kind is Kind.SWITCH
-    if isinstance(given, bool) is not switch or not isinstance(given, _TYPES[option.kind]):
+    if isinstance(value, bool) is not switch or not isinstance(value, _TYPES[option.kind]):
         raise TypeError
-    if option.kind is Kind.WHOLE and given < option.least:
-        raise ConfigError(f"it is {option.least} or more, got {given}")
-    return given
+    if option.kind is Kind.WHOLE and value < option.least:
+        raise ConfigError(f"it is {option.least} or more, got {value}")
+    return value
 
 
-def _text(job: Job, option: Option, given: Any) -> str:
-    text = job.text(given)
+def _text(job: Job, option: Option, value: Any) -> str:
+    text = job.text(value)
     kind, _, place = text.partition(":")
     if option.name == "connection" and kind in ("duckdb", "sqlite") and place:
         return f"{kind}:{job.path(place)}"
     return text
 
 
-def _list(job: Job, option: Option, given: Any) -> str | tuple[Any, ...]:
-    if not isinstance(given, list):
-        return job.text(given)
-    return tuple(one if isinstance(one, (int, float)) else job.text(one) for one in given)
+def _list(job: Job, option: Option, value: Any) -> str | tuple[Any, ...]:
+    if not isinstance(value, list):
+        return job.text(value)
+    return tuple(entry if isinstance(entry, (int, float)) else job.text(entry) for entry in value)
 
 
-def _many(job: Job, option: Option, given: Any) -> tuple[str, ...]:
-    if isinstance(given, Mapping) and option.name == "target_lists":
-        return tuple(f"{name}={job.path(job.text(path))}" for name, path in given.items())
-    return tuple(job.text(one) for one in (given if isinstance(given, list) else [given]))
+def _many(job: Job, option: Option, value: Any) -> tuple[str, ...]:
+    if isinstance(value, Mapping) and option.name == "target_lists":
+        return tuple(f"{name}={job.path(job.text(path))}" for name, path in value.items())
+    return tuple(job.text(entry) for entry in (value if isinstance(value, list) else [value]))
 
 
-def _answers(job: Job, option: Option, given: Any) -> tuple[Any, ...]:
+def _answers(job: Job, option: Option, value: Any) -> tuple[Any, ...]:
     """Return answers: texts, or tables of texts."""
     return tuple(
-        {name: job.text(value) for name, value in one.items()}
-        if isinstance(one, Mapping)
-        else job.text(one)
-        for one in (given if isinstance(given, list) else [given])
+        {name: job.text(text) for name, text in answer.items()}
+        if isinstance(answer, Mapping)
+        else job.text(answer)
+        for answer in (value if isinstance(value, list) else [value])
     )
 
 
-def _file(job: Job, option: Option, given: Any) -> str:
-    if not isinstance(given, str):
+def _file(job: Job, option: Option, value: Any) -> str:
+    if not isinstance(value, str):
         raise TypeError
-    path = given if given in ("-", *option.words) else job.path(job.text(given))
+    path = value if value in ("-", *option.words) else job.path(job.text(value))
     # Taken literally, a job would write over the result of the night before.
     if option.kind is Kind.OUTPUT and (unread := _BRACES.search(path)):
         raise ConfigError(
-            f"'{unread[0]}' in {given!r} is no day; write {{date}}, {{today}}, {{yesterday}} or "
+            f"'{unread[0]}' in {value!r} is no day; write {{date}}, {{today}}, {{yesterday}} or "
             "{today-7}, and no other braces in the name of a result"
         )
     return path
 
 
-def _tables(job: Job, option: Option, given: Any) -> tuple[dict[str, Any], ...]:
+def _tables(job: Job, option: Option, value: Any) -> tuple[dict[str, Any], ...]:
     """Return tables of scores as their keys: path, join and columns."""
-    several = given if isinstance(given, (list, tuple)) else [given]
-    found = []
-    for one in several:
-        table = dict(one) if isinstance(one, Mapping) else {"path": one}
+    several = value if isinstance(value, (list, tuple)) else [value]
+    tables = []
+    for entry in several:
+        table = dict(entry) if isinstance(entry, Mapping) else {"path": entry}
         if "path" not in table or not isinstance(table["path"], str):
             raise ConfigError('it needs path = "FILE"')
         if unknown := sorted(table.keys() - {"path", "join", "columns"}):
@@ -285,71 +285,71 @@ def _tables(job: Job, option: Option, given: Any) -> tuple[dict[str, Any], ...]:
         columns = table.get("columns")
         if columns is not None and not isinstance(columns, Mapping):
             raise ConfigError('columns is a table, {b = "score_b"}')
-        found.append({**table, "path": job.path(job.text(table["path"]))})
-    return tuple(found)
+        tables.append({**table, "path": job.path(job.text(table["path"]))})
+    return tuple(tables)
 
 
-def _pairs(job: Job, option: Option, given: Any) -> dict[str, str]:
-    if not isinstance(given, Mapping):
-        return named(option, _many(job, option, given))
-    return {name: _metric(job, name, value) for name, value in given.items()}
+def _pairs(job: Job, option: Option, value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        return named(option, _many(job, option, value))
+    return {name: _metric(job, name, metric) for name, metric in value.items()}
 
 
-def _metric(job: Job, name: str, given: Any) -> str:
+def _metric(job: Job, name: str, metric: Any) -> str:
     """Return how a metric is written: a text, or a table with `column` or `metric`."""
-    if isinstance(given, Mapping):
-        if len(given) != 1 or not given.keys() <= {"column", "metric"}:
+    if isinstance(metric, Mapping):
+        if len(metric) != 1 or not metric.keys() <= {"column", "metric"}:
             raise ConfigError(
                 f'[rewards.{name}] has one key, column = "..." or metric = "..."; got '
-                f"{', '.join(map(str, given)) or 'none'}"
+                f"{', '.join(map(str, metric)) or 'none'}"
             )
-        given = next(iter(given.values()))
-    if not isinstance(given, str):
-        raise ConfigError(f"the reward '{name}' is a column or a metric, got {given!r}")
-    return job.text(given)
+        metric = next(iter(metric.values()))
+    if not isinstance(metric, str):
+        raise ConfigError(f"the reward '{name}' is a column or a metric, got {metric!r}")
+    return job.text(metric)
 
 
-def _policy(job: Job, option: Option, given: Any) -> Any:
+def _policy(job: Job, option: Option, value: Any) -> Any:
     from counterrank.policies import parse_policy, policy_from_table
 
-    if isinstance(given, Mapping):
-        spec = policy_from_table(given, f"[{option.name}]")
+    if isinstance(value, Mapping):
+        spec = policy_from_table(value, f"[{option.name}]")
     else:
-        spec = parse_policy(job.text(given))
+        spec = parse_policy(job.text(value))
     return spec if spec.path is None else replace(spec, path=job.path(spec.path))
 
 
-def _policies(job: Job, option: Option, given: Any) -> dict[str, Any]:
-    pairs = given if isinstance(given, Mapping) else named(option, _many(job, option, given))
-    return {name: _policy(job, option, one) for name, one in pairs.items()}
+def _policies(job: Job, option: Option, value: Any) -> dict[str, Any]:
+    pairs = value if isinstance(value, Mapping) else named(option, _many(job, option, value))
+    return {name: _policy(job, option, policy) for name, policy in pairs.items()}
 
 
-def _table(job: Job, option: Option, given: Any) -> Any:
+def _table(job: Job, option: Option, value: Any) -> Any:
     """Return columns or a condition, as a table or a text; days may stand in a condition."""
     days = with_days if option.kind is Kind.CONDITION else str
-    if not isinstance(given, Mapping):
-        if not isinstance(given, str):
+    if not isinstance(value, Mapping):
+        if not isinstance(value, str):
             raise TypeError
-        return days(job.text(given))
-    return {name: days(one) if isinstance(one, str) else one for name, one in given.items()}
+        return days(job.text(value))
+    return {name: days(entry) if isinstance(entry, str) else entry for name, entry in value.items()}
 
 
-def named(option: Option, given: Iterable[str]) -> dict[str, str]:
+def named(option: Option, texts: Iterable[str]) -> dict[str, str]:
     """Return texts NAME=TEXT by name; a column may stand alone.
 
     >>> named(OPTIONS["rewards"], ["clicks=click", "any=any(click)", "revenue"])
     {'clicks': 'click', 'any': 'any(click)', 'revenue': 'revenue'}
     """
-    found: dict[str, str] = {}
-    for text in given:
-        name, sign, value = (part.strip() for part in text.partition("="))
+    by_name: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = (word.strip() for word in text.partition("="))
         value = value if sign or option.kind is not Kind.METRICS else name
         if not name or not value:
             raise ConfigError(f"{option.spelled} is '{text}'; write {option.metavar}")
-        if name in found:
+        if name in by_name:
             raise ConfigError(f"{option.spelled} gives '{name}' twice")
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name
 
 
 #: How the values of each kind are read.

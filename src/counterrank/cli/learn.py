@@ -31,10 +31,10 @@ def learn(call: Call) -> None:
     from counterrank import learning
 
     learning.refuse_other_formats(call.get("out"))
-    out, given = call.json_file("out"), call.settings
-    if "reward_range" in given:
-        given["reward_range"] = _range(given["reward_range"])
-    result = call.run(learning.learn, **given)
+    out, settings = call.json_file("out"), call.settings
+    if "reward_range" in settings:
+        settings["reward_range"] = _range(settings["reward_range"])
+    result = call.run(learning.learn, **settings)
     certified = result.certificate.certified
     if certified:
         result.save(str(out))
@@ -45,9 +45,9 @@ def learn(call: Call) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _range(given: Any) -> tuple[float, float]:
+def _range(value: Any) -> tuple[float, float]:
     try:
-        low, high = map(float, given.split(",") if isinstance(given, str) else given)
+        low, high = map(float, value.split(",") if isinstance(value, str) else value)
     except ValueError:
-        raise click.UsageError(f"reward_range is two numbers, like 0,100; got {given!r}") from None
+        raise click.UsageError(f"reward_range is two numbers, like 0,100; got {value!r}") from None
     return low, high

@@ -92,9 +92,9 @@ class LazyGroup(click.Group):
         name = args[0]
         # Plug-ins are looked for only where the name is none of ours: that reads every installed package.
         if not (name in _COMMANDS or name in self.others or name.startswith("-")):
-            known = self.list_commands(ctx)
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(known)}."
+            commands = self.list_commands(ctx)
+            near = difflib.get_close_matches(name, commands, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(commands)}."
             raise click.UsageError(f"There is no command '{name}'.{hint}")
         return super().resolve_command(ctx, args)
 

@@ -33,9 +33,9 @@ def _sentence(name: str) -> str:
     from counterrank.estimators import get_estimator
     from counterrank.report.method import describe
 
-    known = describe(name)
-    if known is not None:
-        return known[0]
+    description = describe(name)
+    if description is not None:
+        return description[0]
     try:
         doc = (type(get_estimator(name)).__doc__ or "").strip().splitlines()
     except CounterrankError as problem:  # a broken plug-in is listed with what is wrong
@@ -83,11 +83,11 @@ def explain(result: str, repro: bool) -> None:
 
     from counterrank.report import explaining, loading
 
-    found = loading.load(result)
+    record = loading.load(result)
     if repro:
-        click.echo(json.dumps(explaining.repro(found), indent=2))
+        click.echo(json.dumps(explaining.repro(record), indent=2))
     else:
-        say(explaining.explained(found, result))
+        say(explaining.explained(record, result))
 
 
 _OUTCOME = """Example:
@@ -120,11 +120,11 @@ def outcome(
 
     path = Path(run)
     before = read_outcomes(path)
-    beside = record(path, earned, stderr, target, lift=lift)
+    destination = record(path, earned, stderr, target, lift=lift)
     after = read_outcomes(path)
     replaced = [
         f"; it replaces {measured.value:g} ± {measured.stderr:g}, recorded before of {name}"
         for name, measured in before.items()
         if after[name] != measured
     ]
-    click.echo(f"recorded in {beside}{''.join(replaced)}")
+    click.echo(f"recorded in {destination}{''.join(replaced)}")

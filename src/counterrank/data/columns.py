@@ -87,19 +87,19 @@ def column_of(batch: RankingLog, name: str) -> NDArray[Any]:
     if name in batch.columns:
         return _named(batch.columns[name])
     if name in ("behavior", "unit") and getattr(batch, name) is not None:
-        found: NDArray[Any] = getattr(batch, name)
-        return found
+        array: NDArray[Any] = getattr(batch, name)
+        return array
     if name in batch.context_names and batch.context is not None:
         values = batch.context[:, batch.context_names.index(name)]
         return _decoded(values, batch.categories[name]) if name in batch.categories else values
-    known = [
+    available = [
         *batch.columns,
         *batch.context_names,
         *(["behavior"] if batch.behavior is not None else []),
     ]
-    hint = suggestion(name, known)
+    hint = suggestion(name, available)
     raise ConfigError(
-        f"there is no column '{name}' to segment by{hint}; known: {listed(dict.fromkeys(known))}"
+        f"there is no column '{name}' to segment by{hint}; known: {listed(dict.fromkeys(available))}"
     )
 
 
@@ -153,8 +153,8 @@ def epoch_unit(values: NDArray[np.float64]) -> str | None:
     >>> [epoch_unit(np.array([value])) for value in (1.7e9, 1.7e12, 17.0)]
     ['s', 'ms', None]
     """
-    known = values[~np.isnan(values)]
-    largest = float(known.max()) if len(known) else 0.0
+    numbers = values[~np.isnan(values)]
+    largest = float(numbers.max()) if len(numbers) else 0.0
     # Each limit is the year 1973 in its unit: seconds would reach that of milliseconds in 5138.
     limits = (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", 1e8))
     return next((unit for unit, limit in limits if largest > limit), None)
@@ -183,18 +183,18 @@ def shared_contexts(log: RankingLog) -> int | None:
     """
     if log.context is None or not units_are_rows(log):
         return None
-    most = log.n // _ROWS_EACH
+    limit = log.n // _ROWS_EACH
     shared = [
         column
         for name, column in zip(log.context_names, log.context.T, strict=True)
-        if name not in log.categories and _measured(column) and len(np.unique(column)) <= most
+        if name not in log.categories and _measured(column) and len(np.unique(column)) <= limit
     ]
     if not shared:
         return None
     contexts = len(np.unique(np.stack(shared, axis=1), axis=0))
-    return contexts if _FEWEST <= contexts <= most else None
+    return contexts if _FEWEST <= contexts <= limit else None
 
 
 def _measured(column: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
-    known = column[np.isfinite(column)]
-    return len(known) > 0 and float((known != np.round(known, _DECIMALS)).mean()) > 0.5
+    numbers = column[np.isfinite(column)]
+    return len(numbers) > 0 and float((numbers != np.round(numbers, _DECIMALS)).mean()) > 0.5

@@ -38,16 +38,16 @@ def encoded_features(
     """
     columns = []
     for j, name in enumerate(names):
-        labels, own = categories.get(name, ()), values[..., j]
+        labels, column = categories.get(name, ()), values[..., j]
         if not labels:
-            columns.append(own[..., None])
+            columns.append(column[..., None])
             continue
         if len(labels) > MOST_LABELS:
-            hashed = np.floor((own * GOLDEN) % 1.0 * MOST_LABELS)
+            hashed = np.floor((column * GOLDEN) % 1.0 * MOST_LABELS)
             columns.append(one_hot(hashed, 0, MOST_LABELS))
         else:
             # The first label is the baseline, because all indicators would add up to the intercept.
-            columns.append(one_hot(own, 1, len(labels)))
+            columns.append(one_hot(column, 1, len(labels)))
     return np.concatenate(columns, axis=-1) if columns else np.zeros((*values.shape[:-1], 0))
 
 
@@ -55,8 +55,8 @@ def encoded_context(
     context: Floats, names: Sequence[str], categories: Mapping[str, Sequence[str]]
 ) -> Floats:
     """Return a context (n, d) of named columns as numbers; categories of many labels stay codes."""
-    few = {n: labels for n, labels in categories.items() if 1 < len(labels) <= MOST_LABELS}
-    return encoded_features(context, names, few) if few else context
+    indicated = {n: labels for n, labels in categories.items() if 1 < len(labels) <= MOST_LABELS}
+    return encoded_features(context, names, indicated) if indicated else context
 
 
 def context_columns(batch: RankingLog) -> Floats:
@@ -68,10 +68,12 @@ def context_columns(batch: RankingLog) -> Floats:
     """
     if batch.context is not None:
         return encoded_context(batch.context, batch.context_names, batch.categories)
-    known = batch.dists.get(LOGGING)
-    if known is None or known.shape[-1] > MOST_LABELS:
+    distributions = batch.dists.get(LOGGING)
+    if distributions is None or distributions.shape[-1] > MOST_LABELS:
         return np.empty((batch.n, 0))
-    logs = np.log(np.maximum(known if known.ndim == 2 else known.mean(axis=1), RARE))
+    logs = np.log(
+        np.maximum(distributions if distributions.ndim == 2 else distributions.mean(axis=1), RARE)
+    )
     scores: Floats = logs[:, 1:] - logs[:, :1]
     return scores
 
@@ -88,9 +90,9 @@ class ContextMoments(Summed):
     def of(cls, batch: RankingLog) -> "ContextMoments":
         """Return the moments of a batch."""
         values = context_columns(batch)
-        known = ~np.isnan(values)
-        filled = np.where(known, values, 0.0)
-        return cls(known.sum(axis=0).astype(float), filled.sum(axis=0), (filled**2).sum(axis=0))
+        present = ~np.isnan(values)
+        filled = np.where(present, values, 0.0)
+        return cls(present.sum(axis=0).astype(float), filled.sum(axis=0), (filled**2).sum(axis=0))
 
     @property
     def mean_and_spread(self) -> tuple[Floats, Floats]:
@@ -103,11 +105,11 @@ class ContextMoments(Summed):
 
 def mean_and_spread(values: Floats) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each column (p,); NaN counts as missing."""
-    known = ~np.isnan(values)
-    count = np.maximum(known.sum(axis=0), 1)
-    mean = np.where(known, values, 0.0).sum(axis=0) / count
-    away = np.where(known, values - mean, 0.0)
-    return mean, np.sqrt((away**2).sum(axis=0) / count)
+    present = ~np.isnan(values)
+    count = np.maximum(present.sum(axis=0), 1)
+    mean = np.where(present, values, 0.0).sum(axis=0) / count
+    deviations = np.where(present, values - mean, 0.0)
+    return mean, np.sqrt((deviations**2).sum(axis=0) / count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,12 +148,12 @@ def _orders(values: Floats) -> Floats:
     array([ 1., nan])
     """
     out = np.full(values.shape[1], np.nan)
-    for j, one in enumerate(values.T):
-        known = one[~np.isnan(one)]
-        if len(known) and known.min() > 0.0 and known.max() > 10.0 * known.min():
-            away = known - known.mean()
-            if (away**3).mean() > (away**2).mean() ** 1.5:
-                out[j] = known.min()
+    for j, column in enumerate(values.T):
+        numbers = column[~np.isnan(column)]
+        if len(numbers) and numbers.min() > 0.0 and numbers.max() > 10.0 * numbers.min():
+            deviations = numbers - numbers.mean()
+            if (deviations**3).mean() > (deviations**2).mean() ** 1.5:
+                out[j] = numbers.min()
     return out
 
 
@@ -166,13 +168,13 @@ def _logged(values: Floats, least: Floats) -> Floats:
 
 
 @jit
-def _standardise(values: Floats, mean: Floats, scale: Floats, far: float, out: Floats) -> None:
-    """Write (values - mean) scale (N, p) into out, at most `far` from zero; missing is zero."""
+def _standardise(values: Floats, mean: Floats, scale: Floats, bound: float, out: Floats) -> None:
+    """Write (values - mean) scale (N, p) into out, at most `bound` from zero; missing is zero."""
     for i in range(len(values)):
         for j in range(len(mean)):
             value = (values[i, j] - mean[j]) * scale[j]
             value = 0.0 if np.isnan(value) else value
-            out[i, j] = min(max(value, -far), far)
+            out[i, j] = min(max(value, -bound), bound)
 
 
 @dataclass(frozen=True, slots=True)

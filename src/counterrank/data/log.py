@@ -237,19 +237,21 @@ class RankingLog:
         action = validation.actions(self.action)
         put(self, "action", action)
         put(self, "lengths", validation.lengths(action, start=self.start))
-        given = self.reward if isinstance(self.reward, Mapping) else self.rewards
-        if given is self.reward and not given:
+        raw_rewards = self.reward if isinstance(self.reward, Mapping) else self.rewards
+        if raw_rewards is self.reward and not raw_rewards:
             raise LogError("reward is an empty table of rewards; give one by name at least")
         named = {
             str(name): validation.named_rewards(
                 values, str(name), self.lengths, action.shape, start=self.start
             )
-            for name, values in given.items()
+            for name, values in raw_rewards.items()
         }
         put(self, "rewards", named)
-        first: Any = next(iter(self.rewards.values())) if given is self.reward else self.reward
-        reward, whole = validation.spread_rewards(first, self.lengths, action.shape)
-        put(self, "page_reward", action.shape[1] > 1 and (whole or self.page_reward))
+        first: Any = (
+            next(iter(self.rewards.values())) if raw_rewards is self.reward else self.reward
+        )
+        reward, per_page = validation.spread_rewards(first, self.lengths, action.shape)
+        put(self, "page_reward", action.shape[1] > 1 and (per_page or self.page_reward))
         put(
             self,
             "reward",
@@ -434,9 +436,9 @@ class RankingLog:
         """
         if depth >= self.K:
             return self
-        whole = isinstance(self.propensity, Propensity) and self.propensity.kind == "joint"
-        if whole or self.page_reward:
-            what = "a probability" if whole else "a reward"
+        joint = isinstance(self.propensity, Propensity) and self.propensity.kind == "joint"
+        if joint or self.page_reward:
+            what = "a probability" if joint else "a reward"
             raise LogError(
                 f"{what} of the whole page says nothing of its first positions; leave out depth"
             )
@@ -481,11 +483,11 @@ class RankingLog:
             name: self._probabilities(value, name, positive=False)
             for name, value in targets.items()
         }
-        found = self.changed(targets={**self.targets, **added})
+        log = self.changed(targets={**self.targets, **added})
         if targets and LOGGING not in self.dists:
             # Of a log without targets others may be evaluated later; but the logger has one name only.
-            validation.known_names("dists", self.dists, "policy", [LOGGING, *found.targets])
-        return found
+            validation.known_names("dists", self.dists, "policy", [LOGGING, *log.targets])
+        return log
 
     def with_position_weights(self, weights: str | ArrayLike) -> Self:
         """Return the same log with other position weights: "uniform", "dcg" or K numbers."""
@@ -497,22 +499,22 @@ class RankingLog:
         `alpha` are the position weights of the former. Its numbers are finite, and zero in the
         padding.
         """
-        spread, whole = validation.spread_rewards(reward, self.lengths, self.action.shape)
-        whole = whole and self.K > 1
+        spread, per_page = validation.spread_rewards(reward, self.lengths, self.action.shape)
+        per_page = per_page and self.K > 1
         notes = tuple(note for note in self.notes if note != REWARD_PER_RANKING)
         return self.changed(
             reward=spread,
-            page_reward=whole,
-            notes=(*notes, REWARD_PER_RANKING) if whole else notes,
-            position_weights=np.ones(self.K) if whole or alpha is None else alpha,
+            page_reward=per_page,
+            notes=(*notes, REWARD_PER_RANKING) if per_page else notes,
+            position_weights=np.ones(self.K) if per_page or alpha is None else alpha,
         )
 
     def target(self, name: str) -> Probabilities:
         """Return the target policy called `name`."""
         if name not in self.targets:
-            known = ", ".join(self.targets) or "none"
+            names = ", ".join(self.targets) or "none"
             near = suggestion(name, self.targets)
-            raise LogError(f"there is no target policy '{name}' in this log{near}; known: {known}")
+            raise LogError(f"there is no target policy '{name}' in this log{near}; known: {names}")
         return self.targets[name]
 
     def distribution(self, name: str) -> Floats | None:
@@ -571,15 +573,15 @@ class RankingLog:
             return value.take(rows)
         return rows_of(value, rows)
 
-    def _probabilities(self, given: Any, name: str, *, positive: bool) -> Probabilities:
-        if isinstance(given, Policy):
+    def _probabilities(self, policy: Any, name: str, *, positive: bool) -> Probabilities:
+        if isinstance(policy, Policy):
             if positive:
-                validation.known_items(given, self.action, self.start)
-            return validation.policy(given, self.n, name)
+                validation.known_items(policy, self.action, self.start)
+            return validation.policy(policy, self.n, name)
         logger, kind = self.propensity, "factored"
         if name != LOGGING:
             kind = logger.kind if isinstance(logger, Propensity) else logger.propensity_kind
-        numbers: Propensity = given if isinstance(given, Propensity) else Propensity(kind, given)
+        numbers: Propensity = policy if isinstance(policy, Propensity) else Propensity(kind, policy)
         validation.propensities(
             numbers.values,
             self.lengths,
@@ -590,8 +592,8 @@ class RankingLog:
         )
         return numbers
 
-    def _weights(self, given: str | ArrayLike) -> Floats:
-        weights = validation.position_weights(given, self.K)
+    def _weights(self, position_weights: str | ArrayLike) -> Floats:
+        weights = validation.position_weights(position_weights, self.K)
         if self.page_reward and not (weights == 1.0).all():
             raise LogError(
                 "position weights weigh rewards by their position, but this log has one reward per "

@@ -56,42 +56,42 @@ def rank_by(log: RankingLog, score: Score, kind: str = "plackett-luce") -> Polic
     """
     spec, sets = parse_policy(kind), log.candidates
     if sets is None:
-        every, size = np.arange(log.n_actions), max(1, _CELLS // log.n_actions)
+        ids, size = np.arange(log.n_actions), max(1, _CELLS // log.n_actions)
         parts = [
-            _scored(part, score, np.broadcast_to(every, (part.n, len(every))))
-            for part in log.chunks(size)
+            _scored(chunk, score, np.broadcast_to(ids, (chunk.n, len(ids))))
+            for chunk in log.chunks(size)
         ]
         return spec.bind(scores=np.concatenate(parts))
     parts = []
     for rows in sets.blocks(_CELLS):
-        own = sets.take(rows)
-        items = own.dense(own.items, -1.0).astype(np.int64)
+        block = sets.take(rows)
+        items = block.dense(block.items, -1.0).astype(np.int64)
         parts.append(_scored(log.take(rows), score, items)[items >= 0])
     return spec.bind(candidates=sets, scores=np.concatenate(parts))
 
 
 def _scored(log: RankingLog, score: Score, items: NDArray[np.int64]) -> Floats:
     features = log.features_of(items) if log.item_feature_names else None
-    given = items
+    candidates = items
     if log.action_names is not None:
         # Padding is -1, which finds the last entry.
-        given = np.array([*log.action_names, None], dtype=object)[items]
+        candidates = np.array([*log.action_names, None], dtype=object)[items]
     try:
-        found = np.asarray(score(log.context, given, features), dtype=np.float64)
+        scores = np.asarray(score(log.context, candidates, features), dtype=np.float64)
     except (TypeError, ValueError) as problem:
         raise PolicyError(
             f"the score of rows from {log.start} on is no number: {problem}"
         ) from problem
-    if found.shape != items.shape:
+    if scores.shape != items.shape:
         raise PolicyError(
-            f"the score has shape {found.shape}; it needs one number for each candidate, "
+            f"the score has shape {scores.shape}; it needs one number for each candidate, "
             f"{items.shape}"
         )
-    bad = np.isnan(found) & (items >= 0)
+    bad = np.isnan(scores) & (items >= 0)
     if bad.any():
         row, place = np.argwhere(bad)[0]
         raise PolicyError(
             f"the score of candidate {place + 1} in row {log.start + row} is missing (NaN); give every "
             "candidate a number"
         )
-    return found
+    return scores

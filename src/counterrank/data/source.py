@@ -244,12 +244,12 @@ class MappedSource:
 
     def batches(self) -> Iterator[RankingLog]:
         """Yield all rankings in batches, in order, changed."""
-        found = getattr(self.source, "batches", None)
-        if found is None:
+        batches = getattr(self.source, "batches", None)
+        if batches is None:
             raise EngineError(
                 "rankings are read one by one only by this process; use the engine 'local' for that"
             )
-        return map(self.change, found())
+        return map(self.change, batches())
 
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return a sample, changed."""
@@ -271,9 +271,9 @@ class _Kept(Generic[State]):
     kept: int
 
     def __add__(self, other: Self) -> Self:
-        known = [state for state in (self.state, other.state) if state is not None]
-        both = known[0] + known[1] if len(known) == 2 else next(iter(known), None)
-        return type(self)(both, self.rows + other.rows, self.kept + other.kept)
+        states = [state for state in (self.state, other.state) if state is not None]
+        total = states[0] + states[1] if len(states) == 2 else next(iter(states), None)
+        return type(self)(total, self.rows + other.rows, self.kept + other.kept)
 
 
 class FilteredSource:
@@ -298,16 +298,16 @@ class FilteredSource:
     @cached_property
     def first(self) -> RankingLog:
         """Some of the rows: those at the start of a log are often not among them."""
-        own = _kept(self.source.first, self.keep)
-        return own if own.n else self.sample(_FIRST_ROWS, np.random.default_rng(0))
+        rows = _kept(self.source.first, self.keep)
+        return rows if rows.n else self.sample(_FIRST_ROWS, np.random.default_rng(0))
 
     def reduce(self, partial: Partial[State], *, label: str = "") -> State:
         """Return the sum over the rows that are kept."""
         keep = self.keep
 
         def kept_part(batch: RankingLog) -> _Kept[State]:
-            part = _kept(batch, keep)
-            return _Kept(partial(part) if part.n else None, batch.n, part.n)
+            rows = _kept(batch, keep)
+            return _Kept(partial(rows) if rows.n else None, batch.n, rows.n)
 
         total = self.source.reduce(kept_part, label=label)
         if self.counted is not None:
@@ -318,19 +318,19 @@ class FilteredSource:
 
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return at most `rows` rankings; fewer where they are few among the others."""
-        kept = _kept(self.source.sample(rows, rng), self.keep)
-        if kept.n < rows:
-            kept = _kept(self.source.sample(_MORE * rows, rng), self.keep)
-        if not kept.n:
+        drawn = _kept(self.source.sample(rows, rng), self.keep)
+        if drawn.n < rows:
+            drawn = _kept(self.source.sample(_MORE * rows, rng), self.keep)
+        if not drawn.n:
             raise self.refuse()
-        if kept.n <= rows:
-            return kept
-        return kept.take(np.sort(rng.choice(kept.n, rows, replace=False)))
+        if drawn.n <= rows:
+            return drawn
+        return drawn.take(np.sort(rng.choice(drawn.n, rows, replace=False)))
 
     def batches(self) -> Iterator[RankingLog]:
         """Yield the rankings that are kept in batches, in order."""
-        kept = (_kept(batch, self.keep) for batch in MappedSource(self.source).batches())
-        return (batch for batch in kept if batch.n)
+        filtered = (_kept(batch, self.keep) for batch in MappedSource(self.source).batches())
+        return (batch for batch in filtered if batch.n)
 
 
 def _kept(batch: RankingLog, keep: Callable[[RankingLog], Bools]) -> RankingLog:
@@ -357,5 +357,5 @@ class SampledOnce(MappedSource):
         key = (rows, str(rng.bit_generator.state))
         if key not in self._drawn:
             self._drawn[key] = self.source.sample(rows, rng), rng.bit_generator.state
-        found, rng.bit_generator.state = self._drawn[key]
-        return found
+        drawn, rng.bit_generator.state = self._drawn[key]
+        return drawn

@@ -26,7 +26,7 @@ _LARGEST_NUMBER = 1e100
 _LARGEST_ID = 2**31 - 1
 
 
-def _at(bad: NDArray[np.bool_], start: int = 0) -> tuple[tuple[int, ...], str]:
+def _first_place(bad: NDArray[np.bool_], start: int = 0) -> tuple[tuple[int, ...], str]:
     """Return where the first of bad entries (n, K) stands, as an index and in words."""
     row, position = np.argwhere(bad)[0].tolist()
     return (row, position), f"{row_name(start + row)}, position {position + 1}"
@@ -61,12 +61,12 @@ def actions(values: Any) -> Ints:
 
 def _whole_numbers(array: NDArray[Any]) -> Ints:
     # Frames turn ids into floats where some are missing: a gap is padding, a fraction a mistake.
-    whole = np.where(np.isnan(array), -1.0, array)
-    bad = ~np.isfinite(whole) | (whole != np.rint(whole))
+    ids = np.where(np.isnan(array), -1.0, array)
+    bad = ~np.isfinite(ids) | (ids != np.rint(ids))
     if bad.any():
-        at, where = _at(bad)
-        raise LogError(f"action is {array[at]} at {where}", remedy="ids must be integers")
-    return whole.astype(np.int64)
+        index, where = _first_place(bad)
+        raise LogError(f"action is {array[index]} at {where}", remedy="ids must be integers")
+    return ids.astype(np.int64)
 
 
 def lengths(action: Ints, *, start: int) -> Ints:
@@ -76,9 +76,9 @@ def lengths(action: Ints, *, start: int) -> Ints:
     result = np.empty(action.shape[0], dtype=np.int64)
     row = ranking_lengths(action, result)
     if row >= 0 and action[row].min() < -1:
-        at, where = _at(action < -1, start)
+        index, where = _first_place(action < -1, start)
         raise LogError(
-            f"action is {action[at]} at {where}",
+            f"action is {action[index]} at {where}",
             remedy="ids start at 0 and -1 pads a shorter ranking",
         )
     if row >= 0:
@@ -104,9 +104,9 @@ def spread_rewards(values: Any, length: Ints, shape: tuple[int, ...]) -> tuple[A
     """
     if np.ndim(values) != 1 or np.shape(values) != shape[:1]:
         return values, False
-    found = np.zeros(shape)
-    found[np.arange(shape[0]), length - 1] = _numbers(values, "reward", shape[:1])
-    return found, True
+    spread = np.zeros(shape)
+    spread[np.arange(shape[0]), length - 1] = _numbers(values, "reward", shape[:1])
+    return spread, True
 
 
 def page_rewards(reward: Floats, length: Ints, *, start: int) -> None:
@@ -127,11 +127,11 @@ def named_rewards(
     """Return one of several rewards, (n, K) with zeros in the padding or (n,), all of it finite."""
     if np.ndim(values) != 1:
         return rewards(values, length, shape, start=start, name=f"reward '{name}'")
-    found = _numbers(values, f"reward '{name}'", shape[:1])
+    numbers = _numbers(values, f"reward '{name}'", shape[:1])
     rewards(
-        found[:, None], np.ones_like(length), (shape[0], 1), start=start, name=f"reward '{name}'"
+        numbers[:, None], np.ones_like(length), (shape[0], 1), start=start, name=f"reward '{name}'"
     )
-    return found
+    return numbers
 
 
 def rewards(
@@ -176,7 +176,7 @@ def refuse_scale(rewards: Floats, *, small: bool = True) -> None:
 
 
 def propensities(
-    given: Floats,
+    probabilities: Floats,
     length: Ints,
     shape: tuple[int, ...],
     *,
@@ -190,11 +190,11 @@ def propensities(
     """
     from counterrank.kernels.validate import first_bad
 
-    expected = tuple(shape[: given.ndim])
-    if given.shape != expected:
-        raise PropensityError(f"'{name}' has shape {given.shape}, the log needs {expected}")
-    values = given.reshape(shape[0], -1)
-    used = np.ones_like(length) if given.ndim == 1 else length
+    expected = tuple(shape[: probabilities.ndim])
+    if probabilities.shape != expected:
+        raise PropensityError(f"'{name}' has shape {probabilities.shape}, the log needs {expected}")
+    values = probabilities.reshape(shape[0], -1)
+    used = np.ones_like(length) if probabilities.ndim == 1 else length
     # The kernel asks for values above `low`: zero is allowed to a target, so the bound lies just
     # below.
     low = _SMALLEST if positive else -np.finfo(np.float64).tiny
@@ -202,7 +202,9 @@ def propensities(
     if bad < 0:
         return
     row, position = divmod(bad, values.shape[1])
-    where = row_name(start + row) + ("" if given.ndim == 1 else f", position {position + 1}")
+    where = row_name(start + row) + (
+        "" if probabilities.ndim == 1 else f", position {position + 1}"
+    )
     raise PropensityError(_what_is_wrong(values, used, float(values[row, position]), name, where))
 
 
@@ -235,33 +237,33 @@ def _what_is_wrong(values: Floats, used: Ints, value: float, name: str, where: s
     return f"'{name}' is {value:.6g} at {where}; probabilities lie in (0, 1]"
 
 
-def policy(given: Policy, n: int, name: str) -> Policy:
+def policy(bound: Policy, n: int, name: str) -> Policy:
     """Return the policy if it has a row for every ranking (or one for all)."""
-    if given.n_rows not in (1, n):
+    if bound.n_rows not in (1, n):
         raise PolicyError(
-            f"policy '{name}' has {given.n_rows} rows, the log has {n}",
+            f"policy '{name}' has {bound.n_rows} rows, the log has {n}",
             remedy="they must match row by row",
         )
-    return given
+    return bound
 
 
 def known_items(logger: Policy, action: Ints, start: int) -> None:
     """Raise where an item was shown that the logger's policy does not know."""
     beyond = action >= logger.n_actions
     if beyond.any():
-        at, where = _at(beyond, start)
+        index, where = _first_place(beyond, start)
         raise LogError(
             f"action has {beyond.sum()} items that the logger's policy does not know (first: "
-            f"{where}, item {action[at]})",
+            f"{where}, item {action[index]})",
             remedy=f"its items are 0 to {logger.n_actions - 1}, in the order of its scores",
         )
 
 
-def candidates(given: Any, n: int) -> Candidates | None:
+def candidates(raw: Any, n: int) -> Candidates | None:
     """Return what each row could have shown, from `Candidates` or a list of lists."""
-    if given is None:
+    if raw is None:
         return None
-    sets = given if isinstance(given, Candidates) else Candidates.from_lists(given)
+    sets = raw if isinstance(raw, Candidates) else Candidates.from_lists(raw)
     if sets.n != n:
         raise LogError(
             f"candidates have {sets.n} rows, the log has {n}",
@@ -322,13 +324,13 @@ def distribution(values: Any, n: int, length: int, name: str) -> Floats:
     return array
 
 
-def known_names(table: str, names: Iterable[str], what: str, known: Sequence[str]) -> None:
+def known_names(table: str, names: Iterable[str], what: str, allowed: Sequence[str]) -> None:
     """Raise for a name in a table that nothing reads, with the nearest one that is read."""
     for name in names:
-        if name not in known:
+        if name not in allowed:
             raise LogError(
-                f"{table} has '{name}', which is no {what} of this log{suggestion(name, known)}; "
-                f"{table} takes {', '.join(known) or 'none'}"
+                f"{table} has '{name}', which is no {what} of this log{suggestion(name, allowed)}; "
+                f"{table} takes {', '.join(allowed) or 'none'}"
             )
 
 
@@ -337,10 +339,10 @@ def items_of_distributions(action: Ints, dists: Mapping[str, Floats], *, start: 
     for name, values in dists.items():
         size = values.shape[-1]
         if int(action.max(initial=-1)) >= size:
-            at, where = _at(action >= size, start)
+            index, where = _first_place(action >= size, start)
             raise LogError(
                 f"'{name}_dist' has {size} probabilities, for the items 0 to {size - 1}, but item "
-                f"{action[at]} was shown ({where}); "
+                f"{action[index]} was shown ({where}); "
                 "give one for each item in the order of the ids, or of the sorted names"
             )
 
@@ -394,19 +396,19 @@ def column(values: Any, n: int, name: str) -> NDArray[Any]:
 def row_weights(values: Any, n: int, *, start: int) -> Floats:
     """Return weights (n,) of rows: positive finite numbers."""
     try:
-        found: Floats = np.asarray(column(values, n, "weight"), dtype=np.float64)
+        weights: Floats = np.asarray(column(values, n, "weight"), dtype=np.float64)
     except (TypeError, ValueError) as problem:
         raise LogError(f"weights of rows are numbers: {problem}") from None
-    if found.ndim != 1:
-        raise LogError(f"weight has shape {found.shape}, one number per ranking is wanted")
-    wrong = ~((found > 0) & np.isfinite(found))
+    if weights.ndim != 1:
+        raise LogError(f"weight has shape {weights.shape}, one number per ranking is wanted")
+    wrong = ~((weights > 0) & np.isfinite(weights))
     if wrong.any():
         row = int(np.argmax(wrong))
         raise LogError(
-            f"the weight is {found[row]} at {row_name(start + row)}",
+            f"the weight is {weights[row]} at {row_name(start + row)}",
             remedy="give one over the probability that the row was kept, 1 where it always was",
         )
-    return found
+    return weights
 
 
 def no_weight(log: Any, what: str) -> None:
