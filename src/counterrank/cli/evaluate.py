@@ -162,9 +162,7 @@ def _typed(name: str, value: Any) -> list[str]:
     if option.kind is Kind.LIST and not isinstance(value, str):
         value = ",".join(map(str, value))
     texts = value if isinstance(value, (list, tuple)) else [value]
-    return [
-        f"{option.spelled}={text}" for text in texts if isinstance(text, (str, int, float))
-    ]
+    return [f"{option.spelled}={text}" for text in texts if isinstance(text, (str, int, float))]
 
 
 def _lists(texts: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, str]:

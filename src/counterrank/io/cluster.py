@@ -74,8 +74,8 @@ def outcome_of(
     except Exception as problem:
         name, ours = f"partition {index}", isinstance(problem, CounterrankError)
         if files is not None:
-            part = files.parts[index]
-            name += f" ({part.file.title}, row groups {part.groups[0]} to {part.groups[-1]})"
+            file_part = files.parts[index]
+            name += f" ({file_part.file.title}, row groups {file_part.groups[0]} to {file_part.groups[-1]})"
         return TaskOutcome(problem=f"{name}: {problem if ours else one_line(problem)}")
 
 
@@ -98,8 +98,8 @@ def one_line(problem: BaseException) -> str:
     >>> one_line(KeyError("new")), one_line(KeyError())
     ("KeyError: 'new'", 'KeyError')
     """
-    kind, said = type(problem).__name__, first_line(problem)
-    return kind if said == kind else f"{kind}: {said}"
+    kind, message = type(problem).__name__, first_line(problem)
+    return kind if message == kind else f"{kind}: {message}"
 
 
 def frame_batches(spec: LogSpec, index: int, tables: Iterator[pa.Table]) -> Iterator[RankingLog]:
@@ -127,24 +127,24 @@ def _sum_of_part(
     files: FileSource, partial: Partial[Any], index: int, tables: Iterator[pa.Table]
 ) -> tuple[Any, int]:
     """Return the sum over a part of files, which the worker reads itself."""
-    part = files.parts[index]
-    if part.file.shown and not os.path.exists(part.file.path):
+    file_part = files.parts[index]
+    if file_part.file.shown and not os.path.exists(file_part.file.path):
         raise LogError(
-            f"this worker does not reach the temporary Parquet file made of {part.file.shown}",
+            f"this worker does not reach the temporary Parquet file made of {file_part.file.shown}",
             remedy="set TMPDIR to a folder that all workers reach, or write the log as Parquet with "
             "one row per ranking",
         )
-    return summed(files.read_part(part), partial)
+    return summed(files.read_part(file_part), partial)
 
 
 def survey_of(survey: Survey, index: int, tables: Iterator[pa.Table]) -> tuple[Survey | None, int]:
     """Return what a partition adds to an empty survey: lengths of rankings, names."""
-    found, rows = replace(survey, labels={}, numbers=set()), 0
+    total, rows = replace(survey, labels={}, numbers=set()), 0
     for table in tables:
         if table.num_rows:
-            found.absorb(table)
+            total.absorb(table)
             rows += table.num_rows
-    return (found if rows else None), rows
+    return (total if rows else None), rows
 
 
 @dataclass(slots=True)
@@ -202,7 +202,7 @@ class ClusterSource:
 def _on_worker(first: RankingLog, spec: LogSpec, n: int | None) -> ClusterSource:
     """Return what is left of a source on a worker: its start. A pass cannot begin another."""
 
-    def refuse(*given: Any) -> Any:
+    def refuse(*arguments: Any) -> Any:
         raise EngineError("a pass over the log was begun inside another pass, on a worker")
 
     return ClusterSource(refuse, spec, lambda: first, refuse, n)
@@ -297,8 +297,8 @@ class Sampled:
 def _drawn(seed: int, share: float, batch: RankingLog) -> Sampled:
     """Keep each ranking with probability `share`, decided by the seed and the ranking's number alone."""
     keys = uniforms(seed, batch.start, batch.n)
-    kept = np.flatnonzero(keys < share)
-    return Sampled((batch.take(kept),) if len(kept) else (), keys[kept])
+    rows = np.flatnonzero(keys < share)
+    return Sampled((batch.take(rows),) if len(rows) else (), keys[rows])
 
 
 def share_for(rows: int, n: int) -> float:

@@ -77,32 +77,33 @@ def local_client(workers: int | None = None) -> Iterator[Any]:
         yield client
 
 
-def _head(frame: Any, given: Any) -> pa.Table:
+def _head(frame: Any, stated: Any) -> pa.Table:
     """Return the first rows of a frame."""
-    client = given or _client()
+    client = stated or _client()
     # Not the first partition alone: a filter may have emptied it.
     for index in range(frame.npartitions):
         try:
             start = frame.get_partition(index).head(1000, npartitions=1, compute=False)
-            found = start.compute() if client is None else client.compute(start).result()
+            rows = start.compute() if client is None else client.compute(start).result()
         except Exception as problem:
             raise EngineError(f"partition {index}: {one_line(problem)}") from problem
-        if len(found) or index == frame.npartitions - 1:
-            return as_table(found)
+        if len(rows) or index == frame.npartitions - 1:
+            return as_table(rows)
     raise LogError("the log is empty: the frame has no partitions")
 
 
 def _run_on_frame(
-    frame: Any, given: Any, work: Work, columns: Sequence[str]
+    frame: Any, stated: Any, work: Work, columns: Sequence[str]
 ) -> Generator[TaskOutcome]:
     import dask
 
-    client = given or _client()
+    client = stated or _client()
     payload = packed(work, _PICKLER)
     parts = frame[list(columns)].to_delayed()
     # Not pure: by equal arguments Dask would answer a second pass from the first.
     tasks = [
-        dask.delayed(_task, pure=False)(payload, index, part) for index, part in enumerate(parts)
+        dask.delayed(_task, pure=False)(payload, index, delayed)
+        for index, delayed in enumerate(parts)
     ]
     return _here(tasks) if client is None else _gathered(client, client.compute(tasks))
 
@@ -167,11 +168,11 @@ def _gathered(client: Any, leaves: list[Any]) -> Generator[TaskOutcome]:
 def _task(payload: bytes, index: int, frame: Any = ()) -> TaskOutcome:
     """Do a piece of work with a partition of a frame; a part of files is read by the work itself."""
     outcome: TaskOutcome = unpacked(payload, _PICKLER)(
-        index, (as_table(one) for one in [frame] if len(one))
+        index, (as_table(piece) for piece in [frame] if len(piece))
     )
     return outcome
 
 
-def _fitting(part: Any, where: Where) -> Any:
+def _fitting(partition: Any, where: Where) -> Any:
     """Return the rows of a partition that fit."""
-    return part.iloc[where.rows(as_table(part[list(where.columns)]))]
+    return partition.iloc[where.rows(as_table(partition[list(where.columns)]))]

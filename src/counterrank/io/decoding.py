@@ -93,7 +93,7 @@ class RankingRows:
         self.used = (self.action >= 0).sum(axis=1) if ragged else None
         self.order: Ints | None = None
         if spec.renumber and ragged:
-            # Items move up over empty positions; other fields follow through `_moved`.
+            # Items move up over empty positions; other fields follow through `_by_position`.
             self.order = np.argsort(self.action < 0, axis=1, kind="stable")  # (n, K)
             self.action = np.take_along_axis(self.action, self.order, axis=1)
 
@@ -137,14 +137,16 @@ class RankingRows:
         unit, bucket = self._units()
         context, dists = self._context(), self._dists()
         carried = {name: values.objects(self.column(name)) for name in spec.segments}
-        beside = CandidateRows(self) if parts.items or parts.scores else None
+        choices = CandidateRows(self) if parts.items or parts.scores else None
         scored: dict[str, Probabilities] = (
             {}
-            if beside is None
-            else {name: beside.policy(name) for name in parts.scores if name in parts.policies}
+            if choices is None
+            else {name: choices.policy(name) for name in parts.scores if name in parts.policies}
         )
-        if beside is not None and (teams := parse_policy(parts.policies.get(LOGGING, "top")).teams):
-            scored[LOGGING] = beside.draft(teams)
+        if choices is not None and (
+            teams := parse_policy(parts.policies.get(LOGGING, "top")).teams
+        ):
+            scored[LOGGING] = choices.draft(teams)
         propensity, targets = scored.pop(LOGGING, None), self._targets()
         if propensity is None and MISSING_PROPENSITY in spec.notes:
             propensity = Propensity("factored", np.ones(self.action.shape))
@@ -154,7 +156,7 @@ class RankingRows:
             action=self.action,
             reward=reward,
             propensity=propensity,
-            candidates=None if beside is None else beside.candidates,
+            candidates=None if choices is None else choices.candidates,
             item_features=parts.item_features,
             context=context,
             context_names=spec.context,
@@ -216,14 +218,14 @@ class RankingRows:
         """Return the reward, or every reward by name where there are several, and what is to be said."""
         spec = self.spec
         named = spec.rewards or {"": spec.fields["reward"]}
-        found = {name: self._reward(field) for name, field in named.items()}
+        by_name = {name: self._reward(field) for name, field in named.items()}
         filled = cells = 0
-        for values_ in found.values() if spec.missing_reward == "zero" else ():
+        for values_ in by_name.values() if spec.missing_reward == "zero" else ():
             missing = np.isnan(values_)
             filled, cells = filled + int(missing.sum()), cells + missing.size
             values_[missing] = 0.0
         notes: list[str] = [missing_rewards(filled, cells)] if filled else []
-        return found if spec.rewards else found[""], notes
+        return by_name if spec.rewards else by_name[""], notes
 
     def _reward(self, field: Field) -> Floats:
         """Return rewards (n, K), or (n,) of a column with one number per ranking."""
@@ -232,7 +234,7 @@ class RankingRows:
         return self._padded(self._matrix(field), 0.0)
 
     def _targets(self) -> dict[str, Propensity]:
-        found = {}
+        policies = {}
         for name, field in self.spec.targets.items():
             try:
                 policy = self._policy(field)
@@ -243,23 +245,26 @@ class RankingRows:
             # A column nobody named is a target only if every number in it could be a probability.
             inside = (policy.values >= 0) & (policy.values <= 1)
             if name not in self.spec.guessed or inside.all():
-                found[name] = policy
-        return found
+                policies[name] = policy
+        return policies
 
     def _policy(self, field: Field) -> Propensity:
         kind = self.spec.kind
         if kind == "joint" and field.form == "scalar":
             return Propensity(kind, self._column_numbers(field.name))
-        found = self._matrix(field)
+        matrix = self._matrix(field)
         if kind == "joint":
             # Given at every position: the padding repeats the first.
-            found = self._padded(found, np.nan)
-            return Propensity(kind, np.where(np.isnan(found), found[:, :1], found))
-        return Propensity(kind, self._padded(found, 1.0))
+            matrix = self._padded(matrix, np.nan)
+            return Propensity(kind, np.where(np.isnan(matrix), matrix[:, :1], matrix))
+        return Propensity(kind, self._padded(matrix, 1.0))
 
     def _dists(self) -> dict[str, Floats]:
-        found = {name: self._distribution(field) for name, field in self.spec.dists.items()}
-        return {name: self._moved(dist) if dist.ndim == 3 else dist for name, dist in found.items()}
+        by_name = {name: self._distribution(field) for name, field in self.spec.dists.items()}
+        return {
+            name: self._by_position(dist) if dist.ndim == 3 else dist
+            for name, dist in by_name.items()
+        }
 
     def _distribution(self, field: Field) -> Floats:
         """Return a policy's whole distributions, (n, A) or (n, K, A)."""
@@ -273,10 +278,10 @@ class RankingRows:
             items = self.used
         wrong = (outer != items) & (outer != self.spec.K)
         if wrong.any():
-            at = int(np.argmax(wrong))
+            index = int(np.argmax(wrong))
             raise LogError(
-                f"{self.place(at)}: '{field.name}' has {outer[at]} lists, the ranking has "
-                f"{items[at]} items"
+                f"{self.place(index)}: '{field.name}' has {outer[index]} lists, the ranking has "
+                f"{items[index]} items"
             )
         row, position = values.places(outer)
         shown = position < items[row]
@@ -289,14 +294,14 @@ class RankingRows:
         return result
 
     def _matrix(self, field: Field) -> Floats:
-        found, lengths = self.numbers(field)
+        matrix, lengths = self.numbers(field)
         self._check(lengths, field.name)
-        if found.shape[1] != self.spec.K:
+        if matrix.shape[1] != self.spec.K:
             raise LogError(
-                f"'{field.name}' has {found.shape[1]} columns, but rankings have {self.spec.K} "
+                f"'{field.name}' has {matrix.shape[1]} columns, but rankings have {self.spec.K} "
                 f"positions ('{self.spec.fields['action'].name}')"
             )
-        return self._moved(found)
+        return self._by_position(matrix)
 
     def _check(self, lengths: Ints | None, name: str) -> None:
         """Refuse lists that have neither an entry for each of the actions' nor one per item."""
@@ -304,7 +309,7 @@ class RankingRows:
             return
         full = np.full(len(self.action), self.spec.K)
         mine, action, items = (
-            full if found is None else found for found in (lengths, self.raw, self.used)
+            full if counts is None else counts for counts in (lengths, self.raw, self.used)
         )
         wrong = (mine != action) & (mine != items)
         if wrong.any():
@@ -315,18 +320,18 @@ class RankingRows:
                 remedy="they must have one each per position",
             )
 
-    def _padded(self, found: Floats, fill: float) -> Floats:
+    def _padded(self, numbers: Floats, fill: float) -> Floats:
         """Return the numbers with `fill` behind shorter rankings."""
         if self.used is not None:
-            found[np.arange(found.shape[1]) >= self.used[:, None]] = fill
-        return found
+            numbers[np.arange(numbers.shape[1]) >= self.used[:, None]] = fill
+        return numbers
 
-    def _moved(self, found: Floats) -> Floats:
+    def _by_position(self, numbers: Floats) -> Floats:
         """Return numbers by position, (n, K) or (n, K, A), in the order of the items."""
         if self.order is None:
-            return found
-        order = self.order if found.ndim == 2 else self.order[:, :, None]
-        return np.take_along_axis(found, order, axis=1)
+            return numbers
+        order = self.order if numbers.ndim == 2 else self.order[:, :, None]
+        return np.take_along_axis(numbers, order, axis=1)
 
     def _context(self) -> Floats | None:
         """Return the context (n, d), NaN where a value is missing."""
@@ -367,14 +372,14 @@ class RankingRows:
             return values.objects(array), unknown
         from counterrank.kernels import hashing
 
-        found = np.empty(len(array), dtype=np.int64)
+        buckets = np.empty(len(array), dtype=np.int64)
         text = array.cast(pa.large_string())
-        whole = pa.LargeListArray.from_arrays(pa.array([0, len(text)], pa.int64()), text)
-        joined = pc.binary_join(whole, pa.scalar("", text.type))[0].as_buffer()
+        single_list = pa.LargeListArray.from_arrays(pa.array([0, len(text)], pa.int64()), text)
+        joined = pc.binary_join(single_list, pa.scalar("", text.type))[0].as_buffer()
         ends = np.append(0, np.cumsum(pc.binary_length(text).to_numpy(zero_copy_only=False)))
         # A copy: views of Arrow memory are read-only, and the kernel would be compiled a second time.
-        hashing.string_buckets(ends, np.frombuffer(joined, dtype=np.uint8).copy(), found)
-        return values.objects(array), found
+        hashing.string_buckets(ends, np.frombuffer(joined, dtype=np.uint8).copy(), buckets)
+        return values.objects(array), buckets
 
 
 def _probabilities(array: pa.Array, field: Field, place: values.Place) -> Floats:
@@ -412,8 +417,8 @@ class CandidateRows:
             self._listed_items(self.parts.items)
         features = {field.label: self._feature(field) for field in self.parts.features}
         offsets = np.concatenate([[0], np.cumsum(self.counts)])
-        known = self.parts.categories
-        categories = {field.label: known[field.name] for field in self.parts.named}
+        labels = self.parts.categories
+        categories = {field.label: labels[field.name] for field in self.parts.named}
         self.candidates = Candidates(
             offsets, self.items, features, categories, self.parts.n_items, rows.start
         )
@@ -421,7 +426,7 @@ class CandidateRows:
     def scores(self, name: str) -> Floats:
         """Return the scores of a policy, one per candidate."""
         field = self.parts.scores[name]
-        return values.floats(self._beside(field, "scores"), field.name, self._place)
+        return values.floats(self._per_candidate(field, "scores"), field.name, self._place)
 
     def draft(self, teams: Sequence[str]) -> TeamDraft:
         """Return the draft of two rankers, which place their candidates by their scores."""
@@ -466,7 +471,7 @@ class CandidateRows:
         self.counts = self.raw
         self.items = np.tile(np.arange(width, dtype=np.int32), len(self.raw))
 
-    def _beside(self, field: Field, what: str) -> pa.Array:
+    def _per_candidate(self, field: Field, what: str) -> pa.Array:
         """Return the entries of a column that has one for each candidate."""
         array, counts = self.rows.lists(field)
         if (counts != self.raw).any():
@@ -480,16 +485,16 @@ class CandidateRows:
         return flat if self.kept is None else flat.filter(pa.array(self.kept))
 
     def _feature(self, field: Field) -> NDArray[Any]:
-        flat = self._beside(field, "values")
+        flat = self._per_candidate(field, "values")
         if field.name in self.parts.categories:
             return values.codes(flat, self.parts.categories[field.name], field.name, self._place)
         if pa.types.is_float32(flat.type):
             return np.array(values.as_numpy(flat))
-        found = values.floats(flat, field.name, self._place)
+        numbers = values.floats(flat, field.name, self._place)
         # What is infinite is told where candidates are checked.
-        finite = np.where(np.isinf(found), 0.0, found)
+        finite = np.where(np.isinf(numbers), 0.0, numbers)
         values.refuse_huge(finite, f"'{field.name}'", self._place)
-        return found
+        return numbers
 
     @property
     def _place(self) -> values.Place:
@@ -518,12 +523,12 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     table = pa.concat_tables(
         [tables.read_table(file) for file in expand(path)], promote_options="permissive"
     )
-    known = table.column_names
-    key = next((name for name in _ITEMS if name in known), None)
+    columns = table.column_names
+    key = next((name for name in _ITEMS if name in columns), None)
     if key is None:
         raise LogError(
-            f"{path} has no column '{ITEM}'{suggestion(ITEM, known)}",
-            remedy=f"columns are {listed(known)}",
+            f"{path} has no column '{ITEM}'{suggestion(ITEM, columns)}",
+            remedy=f"columns are {listed(columns)}",
         )
     array = values.one_chunk(table[key])
     if names is None:
@@ -532,9 +537,9 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
         ids = values.codes(array, names)
     items, counts = np.unique(ids[ids >= 0], return_counts=True)
     if (counts > 1).any():
-        one, two = np.flatnonzero(ids == items[counts > 1][0])[:2]
+        first, second = np.flatnonzero(ids == items[counts > 1][0])[:2]
         raise LogError(
-            f"{path}: rows {one} and {two} are about the same item",
+            f"{path}: rows {first} and {second} are about the same item",
             remedy="keep one row per item",
         )
     features = [name for name in table.column_names if name not in (key, *_INDEX)]
@@ -546,14 +551,14 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     size = max(n_items, len(names or ()), int(ids.max(initial=-1)) + 1, 1)
     result = np.full((size, len(features)), np.nan)  # (A, d)
     categories: dict[str, tuple[str, ...]] = {}
-    kept = ids >= 0
+    in_log = ids >= 0
     for j, name in enumerate(features):
         array = values.one_chunk(table[name])
         if values.is_text(array.type):
             # Sorted: codes must not change with the order of the file's rows.
             categories[name] = tuple(sorted(values.distinct(array)))
         column = _feature(array, categories.get(name), name, _row_of(path))
-        result[ids[kept], j] = column[kept]
+        result[ids[in_log], j] = column[in_log]
     return ItemFeatures(result, tuple(features), categories)
 
 
@@ -564,9 +569,9 @@ def _feature(
     if labels is not None:
         codes = values.codes(array, labels, name, place)
         return np.where(codes < 0, np.nan, codes)
-    found = values.floats(array, name, place)
-    values.refuse_huge(found, f"{what}'{name}'", place)
-    return found
+    numbers = values.floats(array, name, place)
+    values.refuse_huge(numbers, f"{what}'{name}'", place)
+    return numbers
 
 
 def _row_of(path: str) -> values.Place:

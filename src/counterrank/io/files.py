@@ -69,8 +69,8 @@ def plainly(failed: str) -> Iterator[None]:
     except CounterrankError:
         raise
     except Exception as problem:
-        said = stores.without_secrets(first_line(problem))
-        raise LogError(f"{failed}: {said}") from None
+        message = stores.without_secrets(first_line(problem))
+        raise LogError(f"{failed}: {message}") from None
 
 
 def _damaged(what: str, problem: BaseException) -> LogError:
@@ -156,17 +156,17 @@ def expand(
 
     Of a Delta table, those of one version.
     """
-    away = stores.is_url(path)
-    text = os.fspath(path) if away else os.path.expanduser(os.fspath(path))
+    remote = stores.is_url(path)
+    text = os.fspath(path) if remote else os.path.expanduser(os.fspath(path))
     # A file of this machine may be called "log[1].csv".
-    kind = "" if away and stores.has_pattern(text) else stores.kind_of(text)
+    kind = "" if remote and stores.has_pattern(text) else stores.kind_of(text)
     if kind == "folder":
         from counterrank.io import warehouses
 
         if warehouses.is_delta(text):
-            found, schema = warehouses.delta_files(text, version)
-            paths, said = zip(*found, strict=True)
-            files = _files(list(paths), "parquet", decimal, list(said))
+            entries, schema = warehouses.delta_files(text, version)
+            paths, partitions = zip(*entries, strict=True)
+            files = _files(list(paths), "parquet", decimal, list(partitions))
             return [replace(file, table=schema) for file in files]
         warehouses.refuse_iceberg(text)
     refuse_version(version)
@@ -177,7 +177,7 @@ def expand(
         raise LogError(
             f"{text} is a pipe or a device, and a log is read more than once; write it to a file"
         )
-    if away:
+    if remote:
         pattern = stores.has_pattern(text)
         folder, names = stores.found_at(text)
         inside = [stores.joined(folder, name) for name in names if _is_data(name)]
@@ -208,10 +208,10 @@ def _is_data(path: str) -> bool:
 
 
 def _files(
-    paths: list[str], format: str | None, decimal: str, said: list[Partitions] | None = None
+    paths: list[str], format: str | None, decimal: str, partitions: list[Partitions] | None = None
 ) -> list[DataFile]:
     """Return files of several paths, and what is said of each: by its folders, unless it is given."""
-    pairs = _typed([_partitions(path) for path in paths]) if said is None else said
+    pairs = _typed([_partitions(path) for path in paths]) if partitions is None else partitions
     # A store answers many at a time; files of this machine are there at once.
     with ThreadPoolExecutor(_ASKED_AT_ONCE if stores.is_url(paths[0]) else 1) as pool:
         return list(pool.map(lambda path, pair: _file(path, format, pair, decimal), paths, pairs))
@@ -235,12 +235,12 @@ def _data_in(path: Path) -> list[Path]:
 def _file(path: str, format: str | None, partitions: Partitions, decimal: str) -> DataFile:
     with guard(path):
         stamp, head = stores.glance(path, 16)
-    found, compression = recognise(path, head, format)
-    return DataFile(path, found, compression, partitions, decimal, stamp)
+    detected, compression = recognise(path, head, format)
+    return DataFile(path, detected, compression, partitions, decimal, stamp)
 
 
 def _partitions(path: str) -> list[tuple[str, str]]:
-    pairs = (part.partition("=") for part in path.partition("?")[0].split("/")[:-1])
+    pairs = (folder.partition("=") for folder in path.partition("?")[0].split("/")[:-1])
     return [(key, unquote(value)) for key, sign, value in pairs if sign and key]
 
 
@@ -254,9 +254,9 @@ def _typed(all_pairs: list[list[tuple[str, str]]]) -> list[Partitions]:
     kinds = {
         # Longer ones are names: a column of numbers does not hold them.
         key: pa.int64()
-        if all(re.fullmatch(r"-?\d{1,18}", value) for value in found - {null})
+        if all(re.fullmatch(r"-?\d{1,18}", value) for value in texts_of_key - {null})
         else pa.string()
-        for key, found in texts.items()
+        for key, texts_of_key in texts.items()
     }
 
     def typed(key: str, value: str) -> pa.Scalar:
@@ -327,15 +327,15 @@ def recognise(path: str, head: bytes, format: str | None) -> tuple[str, str | No
     """
     if not head:
         raise LogError(f"{path} is empty (0 bytes)")
-    foreign, packed, seen = (
+    foreign, packed, binary = (
         next((kind for magic, kind in marks.items() if head.startswith(magic)), None)
         for marks in (_FOREIGN, _PACKED, _MAGIC)
     )
     if foreign is not None:
         raise LogError(f"{path} is {foreign}")
     # Over what the name or the user says: these marks do not begin a text by chance.
-    if seen is not None:
-        return seen, None
+    if binary is not None:
+        return binary, None
     name = os.path.basename(path.partition("?")[0] if stores.is_url(path) else path)
     named = ALIASES.get(format, format) if format else EXTENSIONS.get(_extension(name))
     if named in _BINARY:
@@ -435,19 +435,19 @@ MOST_PACKED, HARMLESS_TEXT = 1_000, 1 << 30
 
 def limit() -> int | None:
     """Return how many bytes a log may take: what the user allows, else what is free; None where that is not known."""
-    given = os.environ.get(LIMIT)
-    if given is None:
+    setting = os.environ.get(LIMIT)
+    if setting is None:
         return _free()
-    if not given.isdecimal() or int(given) == 0:
-        raise ConfigError(f"{LIMIT} is {given!r}; give a number of bytes, such as 8000000000")
-    return int(given)
+    if not setting.isdecimal() or int(setting) == 0:
+        raise ConfigError(f"{LIMIT} is {setting!r}; give a number of bytes, such as 8000000000")
+    return int(setting)
 
 
 def _free() -> int | None:
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
-            found = {line.split(":")[0]: int(line.split()[1]) for line in file if line.split()[1:]}
-        return found["MemAvailable"] * 1024
+            sizes = {line.split(":")[0]: int(line.split()[1]) for line in file if line.split()[1:]}
+        return sizes["MemAvailable"] * 1024
     except (
         OSError,
         KeyError,
@@ -471,17 +471,17 @@ def refuse_bomb(opened: Any, file: DataFile, columns: Iterable[str] | None) -> N
     A number takes eight bytes in memory however well it was packed, text at least its unpacked
     size.
     """
-    numbers = taken = 0
+    numbers = memory = 0
     for chunk in column_chunks(opened.metadata, None if columns is None else set(columns)):
         numbers += max(chunk.num_values, 0)
-        taken += max(8 * chunk.num_values, chunk.total_uncompressed_size, 0)
+        memory += max(8 * chunk.num_values, chunk.total_uncompressed_size, 0)
     size = file.size
     if numbers > max(HARMLESS_VALUES, MOST_EXPANSION * size):
         raise LogError(
             f"{file.title} has {_size(size)} but claims {numbers:,} values, {_size(8 * numbers)} in memory",
             remedy="it is damaged or made to harm",
         )
-    _refuse(file, taken, limit())
+    _refuse(file, memory, limit())
 
 
 def refuse_packed_text(opened: Any, file: DataFile) -> None:
@@ -501,17 +501,17 @@ def refuse_packed_text(opened: Any, file: DataFile) -> None:
 
 def bounded(tables: Iterable[pa.Table], file: DataFile) -> Iterator[pa.Table]:
     """Yield the tables of a file as long as they fit together: what text unpacks to shows only while it is read."""
-    allowed, taken = limit(), 0
+    allowed, memory = limit(), 0
     for table in tables:
-        taken += table.nbytes
-        _refuse(file, taken, allowed)
+        memory += table.nbytes
+        _refuse(file, memory, allowed)
         yield table
 
 
-def _refuse(file: DataFile, taken: int, allowed: int | None) -> None:
-    if allowed is not None and taken > allowed:
+def _refuse(file: DataFile, memory: int, allowed: int | None) -> None:
+    if allowed is not None and memory > allowed:
         raise TooLargeError(
-            f"{file.title} has {_size(file.size)} but takes {_size(taken)} or more "
+            f"{file.title} has {_size(file.size)} but takes {_size(memory)} or more "
             f"in memory, and {_size(allowed)} can be used; read it in parts with scan_log (folders "
             f"and patterns of files are), or allow more with {LIMIT}=BYTES"
         )
@@ -538,48 +538,48 @@ def check_outputs(
     `outputs` maps what a user calls an output, "--json", to its path; None and "-" are no files.
     """
     sources = [os.path.expanduser(os.fspath(path)) for path in inputs if path is not None]
-    seen: dict[str, str] = {}
+    options: dict[str, str] = {}
     for option, path in outputs.items():
-        given = None if path is None else os.fspath(path)
-        if given is None or given == "-" or atomic.is_device(given):
+        name = None if path is None else os.fspath(path)
+        if name is None or name == "-" or atomic.is_device(name):
             continue
-        away = stores.is_url(given)
-        real = given if away else os.path.realpath(given)
+        remote = stores.is_url(name)
+        real = name if remote else os.path.realpath(name)
         for source in sources:
-            clash = _clash(given, real, source)
+            clash = _clash(name, real, source)
             if clash:
-                raise OutputError(f"{option} {given} {clash}; write it elsewhere")
-        if real in seen:
+                raise OutputError(f"{option} {name} {clash}; write it elsewhere")
+        if real in options:
             raise OutputError(
-                f"{seen[real]} and {option} would both write {given}; give each per file of its own"
+                f"{options[real]} and {option} would both write {name}; give each per file of its own"
             )
-        seen[real] = option
-        if away:
-            stores.refuse_unwritable(given)
+        options[real] = option
+        if remote:
+            stores.refuse_unwritable(name)
             continue
         obstacle = _obstacle(real)
         if obstacle:
-            raise OutputError(f"cannot write {option} {given}: {obstacle}")
+            raise OutputError(f"cannot write {option} {name}: {obstacle}")
 
 
-def _clash(given: str, real: str, source: str) -> str:
+def _clash(output: str, real: str, source: str) -> str:
     """Say how an output is an input, or would be one next time; nothing where it is not."""
-    away = stores.is_url(source)
-    if away != stores.is_url(real):
+    remote = stores.is_url(source)
+    if remote != stores.is_url(real):
         return ""
-    place = (source if away else os.path.realpath(source)).rstrip("/")
+    place = (source if remote else os.path.realpath(source)).rstrip("/")
     folder = os.path.isdir(place)
     # Links: two names of one file differ as paths.
     if not folder and (real.rstrip("/") == place or _is_same(real, place)):
         return f"is the input {source}, which would be lost"
-    inside = (away or folder) and real.startswith(f"{place}/")
-    if (inside or (away and fnmatch.fnmatch(real, source))) and has_known_extension(real):
+    inside = (remote or folder) and real.startswith(f"{place}/")
+    if (inside or (remote and fnmatch.fnmatch(real, source))) and has_known_extension(real):
         return f"lies in {source} and would be read as part of it"
-    if away or not glob.has_magic(source) or os.path.exists(source):
+    if remote or not glob.has_magic(source) or os.path.exists(source):
         return ""
-    if any(_is_same(real, found) for found in glob.iglob(source, recursive=True)):
+    if any(_is_same(real, matching) for matching in glob.iglob(source, recursive=True)):
         return f"is one of the inputs {source} and would be lost"
-    next_time = fnmatch.fnmatch(os.path.abspath(given), os.path.abspath(source))
+    next_time = fnmatch.fnmatch(os.path.abspath(output), os.path.abspath(source))
     return f"would be one of {source} next time" if next_time else ""
 
 
@@ -603,8 +603,8 @@ def _is_read_only(path: str) -> bool:
     return not os.access(path, os.W_OK) or not os.stat(path).st_mode & 0o222
 
 
-def _is_same(one: str, other: str) -> bool:
+def _is_same(first: str, second: str) -> bool:
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(first, second)
     except OSError:
         return False

@@ -128,8 +128,8 @@ def _items(lists: Mapping[str, Any], stated: Mapping[str, str]) -> tuple[str, st
         shown = fits[0] if fits else ""
     if not shown or longer:
         return shown, longer[0] if longer and shown else ""
-    others = [name for name in fits if name != shown and _contains(lists[name], lists[shown])]
-    return shown, others[0] if others else ""
+    containing = [name for name in fits if name != shown and _contains(lists[name], lists[shown])]
+    return shown, containing[0] if containing else ""
 
 
 def _codes(*columns: Any) -> list[Ints]:
@@ -151,15 +151,15 @@ def _never_twice(column: Any) -> bool:
 
 def _places(shown: Any, base: Any) -> Ints:
     """Return the place at which each entry of `base` was shown, from 1; -1 where it was not."""
-    codes, others = _codes(shown, base)
+    codes, base_codes = _codes(shown, base)
     row, place = values.places(values.entry_counts(shown))
-    width = int(max(codes.max(initial=0), others.max(initial=0))) + 2
+    width = int(max(codes.max(initial=0), base_codes.max(initial=0))) + 2
     keys = row * width + codes
     order = np.argsort(keys, kind="stable")
-    mine = values.places(values.entry_counts(base))[0] * width + others
+    mine = values.places(values.entry_counts(base))[0] * width + base_codes
     index = np.minimum(np.searchsorted(keys[order], mine), max(len(keys) - 1, 0))
     hit = keys[order][index] == mine if len(keys) else np.zeros(len(mine), bool)
-    return np.where(hit & (others >= 0), place[order][index] + 1, -1)
+    return np.where(hit & (base_codes >= 0), place[order][index] + 1, -1)
 
 
 def _contains(longer: Any, shown: Any) -> bool:

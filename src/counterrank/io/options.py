@@ -88,23 +88,23 @@ LogLike = (
 )
 
 
-def _mapping(key: str, given: Any) -> dict[str, str | tuple[str, ...]]:
-    if isinstance(given, str):
-        given = _pairs(given)
-    if not isinstance(given, Mapping):
+def _mapping(key: str, value: Any) -> dict[str, str | tuple[str, ...]]:
+    if isinstance(value, str):
+        value = _pairs(value)
+    if not isinstance(value, Mapping):
         raise ConfigError(
-            f"{key} must map names to columns, like action=items,reward=clicks; got {given!r}"
+            f"{key} must map names to columns, like action=items,reward=clicks; got {value!r}"
         )
-    return {str(role): _column(role, value) for role, value in given.items()}
+    return {str(role): _column(role, column) for role, column in value.items()}
 
 
-def columns_of(given: Mapping[str, Any] | str) -> dict[str, str | tuple[str, ...]]:
+def columns_of(columns: Mapping[str, Any] | str) -> dict[str, str | tuple[str, ...]]:
     """Return what columns are called, given as a mapping or as text.
 
     >>> columns_of("action=items,reward=clicks")["reward"]
     'clicks'
     """
-    return _mapping("columns", given)
+    return _mapping("columns", columns)
 
 
 def _column(role: str, value: Any) -> str | tuple[str, ...]:
@@ -117,116 +117,118 @@ def _column(role: str, value: Any) -> str | tuple[str, ...]:
 
 
 def _pairs(text: str) -> dict[str, str | tuple[str, ...]]:
-    found: dict[str, str | tuple[str, ...]] = {}
+    mapping: dict[str, str | tuple[str, ...]] = {}
     # action=slot_a,slot_b: a comma before another column of the same role begins no new pair.
-    parts = (part.strip(", ") for part in re.split(r",(?=[^,]*=)", text))
-    for part in filter(None, parts):
-        role, _, columns = map(str.strip, part.partition("="))
-        column, *more = map(str.strip, columns.split(","))
+    parts = (pair.strip(", ") for pair in re.split(r",(?=[^,]*=)", text))
+    for pair in filter(None, parts):
+        role, _, columns = map(str.strip, pair.partition("="))
+        column, *further = map(str.strip, columns.split(","))
         if not (role and column):
             raise ConfigError(
-                f"columns: '{part}' is not understood; write pairs like action=items,reward=clicks"
+                f"columns: '{pair}' is not understood; write pairs like action=items,reward=clicks"
             )
         # A dict would keep the last of two silently.
-        if role in found:
+        if role in mapping:
             raise ConfigError(
-                f"columns: '{role}' is said to be '{found[role]}' and '{column}'; name one "
+                f"columns: '{role}' is said to be '{mapping[role]}' and '{column}'; name one "
                 "column, or in a TOML file "
-                f'a list of them, {role} = ["{found[role]}", "{column}"]'
+                f'a list of them, {role} = ["{mapping[role]}", "{column}"]'
             )
-        found[role] = (column, *filter(None, more)) if more else column
-    return found
+        mapping[role] = (column, *filter(None, further)) if further else column
+    return mapping
 
 
-def _names(key: str, given: Any) -> tuple[str, ...]:
-    if isinstance(given, str):
-        given = [part.strip() for part in given.split(",") if part.strip()]
-    found = list(given) if isinstance(given, Iterable) else [given]
-    if not all(isinstance(item, str) for item in found):
-        raise ConfigError(f"{key} must be column names, got {given!r}")
-    return tuple(dict.fromkeys(found))
+def _names(key: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",") if name.strip()]
+    names = list(value) if isinstance(value, Iterable) else [value]
+    if not all(isinstance(item, str) for item in names):
+        raise ConfigError(f"{key} must be column names, got {value!r}")
+    return tuple(dict.fromkeys(names))
 
 
-def _weights(key: str, given: Any) -> str | tuple[float, ...]:
-    if isinstance(given, str):
-        return given
+def _weights(key: str, weights: Any) -> str | tuple[float, ...]:
+    if isinstance(weights, str):
+        return weights
     try:
-        return tuple(float(value) for value in given)
+        return tuple(float(value) for value in weights)
     except (TypeError, ValueError):
         raise ConfigError(
-            f"{key} must be 'uniform', 'dcg' or one number per position; got {given!r}"
+            f"{key} must be 'uniform', 'dcg' or one number per position; got {weights!r}"
         ) from None
 
 
-def _one_of(kind: type, wanted: str) -> Clean:
+def _one_of(kind: type, requirement: str) -> Clean:
     """Return what takes values of one type as they are, and refuses any other."""
 
-    def clean(key: str, given: Any) -> Any:
-        if isinstance(given, kind):
-            return given
-        raise ConfigError(f"{key} {wanted}, got {given!r}")
+    def clean(key: str, value: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        raise ConfigError(f"{key} {requirement}, got {value!r}")
 
     return clean
 
 
-def _whole(key: str, given: Any) -> int:
-    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
-        return given
-    if isinstance(given, str) and given.isdecimal():
-        return int(given)
-    raise ConfigError(f"{key} must be a whole number, got {given!r}")
+def _whole(key: str, value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and value.isdecimal():
+        return int(value)
+    raise ConfigError(f"{key} must be a whole number, got {value!r}")
 
 
-def _lists(key: str, given: Any) -> dict[str, str]:
-    if not isinstance(given, Mapping):
+def _lists(key: str, value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
         raise ConfigError(
-            f"{key} maps names of targets to files, {{'new': 'lists.csv'}}; got {given!r}"
+            f"{key} maps names of targets to files, {{'new': 'lists.csv'}}; got {value!r}"
         )
-    return {str(name): os.fspath(path) for name, path in given.items()}
+    return {str(name): os.fspath(path) for name, path in value.items()}
 
 
-def _rewards(key: str, given: Any) -> dict[str, str]:
-    pairs = given if isinstance(given, Mapping) else {name: name for name in _names(key, given)}
-    if not all(isinstance(part, str) and part for pair in pairs.items() for part in pair):
+def _rewards(key: str, value: Any) -> dict[str, str]:
+    pairs = value if isinstance(value, Mapping) else {name: name for name in _names(key, value)}
+    if not all(isinstance(word, str) and word for pair in pairs.items() for word in pair):
         raise ConfigError(
             f"{key} maps names to columns, {{'clicks': 'click'}}; got {dict(pairs)!r}"
         )
     return dict(pairs)
 
 
-def _path(key: str, given: Any) -> str:
-    path: str = os.fspath(given)
+def _path(key: str, value: Any) -> str:
+    path: str = os.fspath(value)
     return path
 
 
-def _where(key: str, given: Any) -> Where:
-    return Where.of(given)
+def _where(key: str, value: Any) -> Where:
+    return Where.of(value)
 
 
-def _policy(where: str, given: Any) -> PolicySpec:
-    if isinstance(given, PolicySpec):
-        return given
-    if isinstance(given, Mapping):
-        return policy_from_table(given, f"[{where}]")
-    if isinstance(given, str):
-        return parse_policy(given)
+def _policy(where: str, policy: Any) -> PolicySpec:
+    if isinstance(policy, PolicySpec):
+        return policy
+    if isinstance(policy, Mapping):
+        return policy_from_table(policy, f"[{where}]")
+    if isinstance(policy, str):
+        return parse_policy(policy)
     raise ConfigError(
         f"{where} must be a text like plackett-luce:temperature=1, or a table with kind; got "
-        f"{given!r}"
+        f"{policy!r}"
     )
 
 
-def _policies(key: str, given: Any) -> dict[str, PolicySpec]:
-    if isinstance(given, str):
-        given = [given]
-    if not isinstance(given, Mapping):
-        pairs = [parse_named_policy(text) for text in given]
+def _policies(key: str, policies: Any) -> dict[str, PolicySpec]:
+    if isinstance(policies, str):
+        policies = [policies]
+    if not isinstance(policies, Mapping):
+        pairs = [parse_named_policy(text) for text in policies]
         for name, _ in pairs:
-            if sum(name == other for other, _ in pairs) > 1:
+            if sum(name == pair_name for pair_name, _ in pairs) > 1:
                 raise ConfigError(f"policy '{name}' is given twice")
         return dict(pairs)
     return {
-        str(name): _policy(f"{key}.{name}", one) for name, one in given.items() if one is not None
+        str(name): _policy(f"{key}.{name}", policy)
+        for name, policy in policies.items()
+        if policy is not None
     }
 
 
@@ -266,9 +268,9 @@ class ReadOptions:
     baseline: str | None = None
 
     @classmethod
-    def of(cls, **given: Any) -> Self:
+    def of(cls, **options: Any) -> Self:
         """Return options from keyword arguments, command-line texts or a TOML table; None is the default."""
-        for key in given:
+        for key in options:
             if key not in _FORMS:
                 # What was meant may be an option of the function and not of its reader.
                 near = suggestion(key, dict.fromkeys([*_FORMS, *OPTIONS]))
@@ -276,11 +278,13 @@ class ReadOptions:
                     f"there is no option '{key}'{near}; options are {', '.join(_FORMS)}"
                 )
         values: dict[str, Any] = {
-            key: _FORMS[key](key, value) for key, value in given.items() if value is not None
+            key: _FORMS[key](key, value) for key, value in options.items() if value is not None
         }
         # Roles with an option of their own are columns like any other.
-        own = {role: values.pop(role) for role in _OWN_OPTION if role in values}
-        columns = values.pop("columns", {}) | {role: name for role, name in own.items() if name}
+        separate = {role: values.pop(role) for role in _OWN_OPTION if role in values}
+        columns = values.pop("columns", {}) | {
+            role: name for role, name in separate.items() if name
+        }
         return cls(columns=columns, **values)._checked()
 
     def column(self, role: str) -> str | tuple[str, ...]:
@@ -326,16 +330,16 @@ class ReadOptions:
         if self.depth == 0:
             raise ConfigError("depth is a number of positions, 1 or more")
         # By its query a ranking finds its list.
-        found = self.carrying([str(self.column("query"))]) if self.target_lists else self
+        options = self.carrying([str(self.column("query"))]) if self.target_lists else self
         if self.events is None:
-            return found
+            return options
         # Each event is a reward; others may stand in the log.
         events = self.events.seen_at(None)
-        return replace(found, rewards=events.beside(self.rewards), events=events)
+        return replace(options, rewards=events.beside(self.rewards), events=events)
 
     def _refuse_unknown_parts(self) -> None:
         named = ("propensity", *dict.fromkeys([*(self.targets or ()), *self.policies]))
-        known = [
+        parts = [
             *ROLES,
             *named[1:],
             *(f"{name}_{what}" for what in ("dist", "scores") for name in named),
@@ -343,19 +347,19 @@ class ReadOptions:
         for role, column in self.columns.items():
             if role.startswith(FEATURE) and isinstance(column, str):
                 continue
-            if role.startswith("x_") and role not in known:
-                given = column if isinstance(column, str) else ",".join(column)
+            if role.startswith("x_") and role not in parts:
+                columns = column if isinstance(column, str) else ",".join(column)
                 raise ConfigError(
                     f"columns maps '{role}': context columns keep their names; name them with "
-                    f"{say('--context', given)}"
+                    f"{say('--context', columns)}"
                 )
             # Without named targets any other name may be a target; only misspelt roles are refused.
             target = not self.targets and role.endswith(("_dist", "_scores"))
             misspelt = self.targets is not None or suggestion(role, ROLES)
-            if role not in known and misspelt and not target:
+            if role not in parts and misspelt and not target:
                 raise ConfigError(
-                    f"columns maps '{role}', which is no part of a log{suggestion(role, known)}; "
-                    f"known: {', '.join(known)}"
+                    f"columns maps '{role}', which is no part of a log{suggestion(role, parts)}; "
+                    f"known: {', '.join(parts)}"
                 )
 
 
@@ -391,19 +395,19 @@ _FORMS: Mapping[str, Clean] = {
     "target_lists": _lists,
     "rewards": _rewards,
     "events": _one_of(Events, "is counterrank.Events(path, on=..., rewards=...)"),
-    "scores": lambda key, given: scores_of(given),
+    "scores": lambda key, value: scores_of(value),
 }
 
 
-def refuse_unread(given: Mapping[str, Any]) -> None:
+def refuse_unread(options: Mapping[str, Any]) -> None:
     """Raise where options on reading come with a log that has been read.
 
     They would be ignored, and so would a name that is mistyped.
     """
     # What evaluations themselves pass on.
-    names = [name for name in given if name not in ("require_propensity", "position_weights")]
+    names = [name for name in options if name not in ("require_propensity", "position_weights")]
     if names:
-        ReadOptions.of(**{names[0]: given[names[0]]})
+        ReadOptions.of(**{names[0]: options[names[0]]})
         raise ConfigError(
             f"'{names[0]}' says how to read a log, and this one has been read; give it to read_log, "
             "scan_log or from_frame"
@@ -418,7 +422,7 @@ def load_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ConfigError(f"cannot read {os.fspath(path)}: {problem.strerror or problem}") from None
     except (ValueError, RecursionError) as problem:
         # Python itself refuses numbers of thousands of digits, with an error of its own.
-        said = (
+        reason = (
             "a number has thousands of digits" if "int_max_str_digits" in str(problem) else problem
         )
-        raise ConfigError(f"{os.fspath(path)} is not valid TOML: {said}") from None
+        raise ConfigError(f"{os.fspath(path)} is not valid TOML: {reason}") from None

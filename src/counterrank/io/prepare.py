@@ -41,12 +41,12 @@ Read = Callable[[], Iterator[tuple[pa.Table, str]]]
 def rankings_in(table: pa.Table, spec: LogSpec, events: Events | None = None) -> pa.Table:
     """Return the rankings of a table of one row per position as lists, one row each."""
     tables.refuse_missing(spec.to_read(events), table.column_names)
-    (rankings,) = rankings_of(written([(plain_types(table), "")]), spec, events, whole=True)
+    (rankings,) = rankings_of(written([(plain_types(table), "")]), spec, events, at_once=True)
     return rankings
 
 
 def rankings_of(
-    files: Sequence[DataFile], spec: LogSpec, events: Events | None = None, *, whole: bool = False
+    files: Sequence[DataFile], spec: LogSpec, events: Events | None = None, *, at_once: bool = False
 ) -> Iterator[pa.Table]:
     """Yield whole rankings as lists from files of one row per position, in any order.
 
@@ -63,7 +63,7 @@ def rankings_of(
         parts = [native_query(file, number, columns) for number, file in enumerate(local)]
         opened.execute(f"CREATE TEMP VIEW log AS {' UNION ALL '.join(parts)}")
         joined_columns = {} if events is None else spec.joined_by(events)
-        yield from _cut(opened, spec, place, joined_columns, whole=whole)
+        yield from _cut(opened, spec, place, joined_columns, at_once=at_once)
 
 
 def readable(file: DataFile, columns: Sequence[str] | None = None) -> DataFile:
@@ -258,9 +258,9 @@ def _flat(
 
 
 def _cut(
-    opened: Any, spec: LogSpec, place: Callable[[int, int], str], beside: dict[str, str], *, whole: bool
+    opened: Any, spec: LogSpec, place: Callable[[int, int], str], renamed: dict[str, str], *, at_once: bool
 ) -> Iterator[pa.Table]:  # fmt: skip
-    """Yield the rankings of the view `log` as lists; `beside` are further columns and their names there."""
+    """Yield the rankings of the view `log` as lists; `renamed` are further columns and their names there."""
     ranking, position = sql.name(spec.ranking or ""), sql.name(spec.position or "")
     number = f"TRY_CAST({position} AS DOUBLE)"
     # Candidates that were not shown have no position, or a negative one.
@@ -282,9 +282,9 @@ def _cut(
     query = "SELECT * FROM log"
     if runs > distinct:
         query += f' ORDER BY {ranking}, {number} NULLS LAST, "{FILE}", "{ROW}"'
-    lists = Lists(spec, min(int(1 if lowest is None or lowest != lowest else lowest), 1), beside)
+    lists = Lists(spec, min(int(1 if lowest is None or lowest != lowest else lowest), 1), renamed)
     reader = sql.batches(opened, query)
-    if whole:
+    if at_once:
         pieces = iter([pa.Table.from_batches(reader, reader.schema)])
     else:
         pieces = _whole_rankings(map(tables.as_table, reader), spec.ranking or "")

@@ -126,11 +126,13 @@ def read(path: Path, options: ReadOptions, format: str | None = None) -> Ranking
 
 
 def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
-    files, found, spec, _ = examined(files, options, in_memory=True)
+    files, sample, spec, _ = examined(files, options, in_memory=True)
     columns = spec.to_read(options.events, options.where)
     # What nobody asked for is null where a file does not have it.
-    asked = () if options.where is None else options.where.columns
-    unasked = pa.schema([found.schema.field(name) for name in spec.unasked if name not in asked])
+    compared = () if options.where is None else options.where.columns
+    unasked = pa.schema(
+        [sample.schema.field(name) for name in spec.unasked if name not in compared]
+    )
     read = [
         tables.read_table(replace(file, table=file.table or unasked), columns) for file in files
     ]
@@ -158,10 +160,10 @@ def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:
 
     @wraps(convert)
     def read(path: Path, options: ReadOptions | None = None, **named: Any) -> RankingLog:
-        given = ReadOptions.of(**named) if options is None else options
+        stated = ReadOptions.of(**named) if options is None else options
         with guard(os.fspath(path), prefix=True):
-            table, own, notes = convert(path, given)
-            log = from_table(table, own)
+            table, table_options, notes = convert(path, stated)
+            log = from_table(table, table_options)
         return log.changed(notes=(*log.notes, *notes))
 
     # Who asks for help sees what may be given by name.
@@ -187,13 +189,13 @@ def adapter_of(name: str | None) -> Adapter | None:
 
         reader = getattr(tracking, f"read_{name}")
         return reader
-    others = plugins.found(plugins.FORMATS, _TAKEN)
-    if name not in others:
-        known = [*_TAKEN, *others]
+    plugged = plugins.found(plugins.FORMATS, _TAKEN)
+    if name not in plugged:
+        names = [*_TAKEN, *plugged]
         raise ConfigError(
-            f"format '{name}' is unknown{suggestion(name, known)}; use one of {', '.join(known)}"
+            f"format '{name}' is unknown{suggestion(name, names)}; use one of {', '.join(names)}"
         )
-    reader = plugins.load(others[name], ConfigError)
+    reader = plugins.load(plugged[name], ConfigError)
     return reader
 
 
@@ -230,9 +232,9 @@ def from_frame(frame: object, **options: Any) -> RankingLog:
     >>> log.action.tolist(), log.K
     ([[0, 1], [2, -1]], 2)
     """
-    given = ReadOptions.of(**options)
+    stated = ReadOptions.of(**options)
     with guard("the table"):
-        return from_table(as_table(frame), given)
+        return from_table(as_table(frame), stated)
 
 
 def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
@@ -270,13 +272,15 @@ def _by_ranking(table: pa.Table, spec: LogSpec, events: Events | None) -> tuple[
     if spec.layout == "long":
         table = rankings_in(table, spec, events)
         # Guessed segments that differ within a ranking were left out.
-        kept = tuple(name for name in spec.segments if name in table.column_names)
-        spec = replace(Lists(spec).made(), segments=kept)
+        segments = tuple(name for name in spec.segments if name in table.column_names)
+        spec = replace(Lists(spec).made(), segments=segments)
     if events is None:
         return table, spec
     joined: list[JoinedEvents] = []
-    ((found, _),) = with_events(lambda: iter([(table, "")]), spec, events, joined.append, position)
-    return found, replace(spec, events=joined[0])
+    ((joined_table, _),) = with_events(
+        lambda: iter([(table, "")]), spec, events, joined.append, position
+    )
+    return joined_table, replace(spec, events=joined[0])
 
 
 def as_table(frame: Any) -> pa.Table:
@@ -315,8 +319,8 @@ def is_stream(log: Any) -> bool:
         return False
     # Frames in memory can hand over batches too, and know how many rows they hold; those of
     # clusters are read where they are.
-    other = type(log).__module__.partition(".")[0] in ("pandas", "polars", "pyspark", "dask")
-    return not other and hasattr(log, "__arrow_c_stream__")
+    is_frame = type(log).__module__.partition(".")[0] in ("pandas", "polars", "pyspark", "dask")
+    return not is_frame and hasattr(log, "__arrow_c_stream__")
 
 
 def tables_of(log: Any) -> Iterator[pa.Table]:
@@ -324,8 +328,8 @@ def tables_of(log: Any) -> Iterator[pa.Table]:
     if isinstance(log, Query):
         pieces = log.tables()
     elif type(log).__name__ == "LazyFrame":
-        found = log.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
-        pieces = (piece.to_arrow() for piece in found)
+        batches = log.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
+        pieces = (piece.to_arrow() for piece in batches)
     else:
         reader = pa.RecordBatchReader.from_stream(log)
         pieces = (pa.Table.from_batches([batch], reader.schema) for batch in reader)
@@ -333,8 +337,11 @@ def tables_of(log: Any) -> Iterator[pa.Table]:
         if table.num_rows:
             # Files and older kernels do not know views of text.
             kinds = [
-                (one.name, pa.large_string() if pa.types.is_string_view(one.type) else one.type)
-                for one in table.schema
+                (
+                    field.name,
+                    pa.large_string() if pa.types.is_string_view(field.type) else field.type,
+                )
+                for field in table.schema
             ]
             yield table.cast(pa.schema(kinds, metadata=table.schema.metadata))
 
@@ -346,14 +353,14 @@ def whole(pieces: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(pieces, promote_options="permissive")
 
 
-def _column(name: object, given: Any) -> pa.Array:
+def _column(name: object, entries: Any) -> pa.Array:
     try:
-        if isinstance(given, np.ndarray) and given.ndim > 1:
-            inner = _column(name, given.reshape(-1, *given.shape[2:]))
-            return pa.FixedSizeListArray.from_arrays(inner, given.shape[1])
-        if isinstance(given, (pa.Array, pa.ChunkedArray)):
-            return given
-        return pa.array(given, from_pandas=True)
+        if isinstance(entries, np.ndarray) and entries.ndim > 1:
+            inner = _column(name, entries.reshape(-1, *entries.shape[2:]))
+            return pa.FixedSizeListArray.from_arrays(inner, entries.shape[1])
+        if isinstance(entries, (pa.Array, pa.ChunkedArray)):
+            return entries
+        return pa.array(entries, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as problem:
         raise LogError(f"column '{name}' mixes types that do not go together: {problem}") from None
 
@@ -367,7 +374,9 @@ def concat(pieces: Sequence[RankingLog]) -> RankingLog:
         return first
     sets = None
     if first.candidates is not None:
-        sets = Candidates.concat([one.candidates for one in pieces if one.candidates is not None])
+        sets = Candidates.concat(
+            [piece.candidates for piece in pieces if piece.candidates is not None]
+        )
     # Policies that a rule made and that cannot be put together row by row are made again.
     rules = {
         name: policy.rule
@@ -409,10 +418,10 @@ _BY_ROW = ("action", "reward", "context", "unit", "behavior", "bucket", "weight"
 
 
 def _joined(parts: Sequence[Probabilities], sets: Candidates | None) -> Probabilities:
-    scored = [part for part in parts if isinstance(part, Scored)]
+    scored = [policy for policy in parts if isinstance(policy, Scored)]
     if len(scored) == len(parts):
         return Scored.concat(scored, sets)
-    values = [part.values for part in parts if isinstance(part, Propensity)]
+    values = [policy.values for policy in parts if isinstance(policy, Propensity)]
     if len(values) != len(parts):
         raise LogError("policies given as objects cannot be put together; use their probabilities")
     kind = parts[0].kind if isinstance(parts[0], Propensity) else "factored"

@@ -138,10 +138,10 @@ class FileSource:
     def first(self) -> RankingLog:
         """The first rankings, a few thousand at most."""
         if not self._first:
-            found = next(self.batches(rows=min(4096, batch_rows(self.spec))), None)
-            if found is None:
+            rows = next(self.batches(rows=min(4096, batch_rows(self.spec))), None)
+            if rows is None:
                 raise no_match(self.where)
-            self._first.append(found)
+            self._first.append(rows)
         return self._first[0]
 
     def read_part(self, part: FilePart, *, rows: int | None = None) -> Iterator[RankingLog]:
@@ -155,15 +155,15 @@ class FileSource:
 
     def close(self) -> None:
         """Remove the files that were made for this source."""
-        for room in {part.file.room for part in self.parts} - {None}:
+        for room in {file_part.file.room for file_part in self.parts} - {None}:
             room.close()
 
     def reduce(self, partial: Partial[State], *, label: str = "") -> State:
         """Return the sum of `partial(batch)` over all batches, added in the order of the rows."""
         _give_back()
         # Many parts: workers read and sum their own. One part: this thread reads, workers sum.
-        each = (
-            (self.read_part(part) for part in self.parts)
+        batches = (
+            (self.read_part(file_part) for file_part in self.parts)
             if len(self.parts) > 1
             else ([batch] for batch in self.batches())
         )
@@ -171,7 +171,7 @@ class FileSource:
         report = reporter()
         report.begin(label, self.n)
         for state, rows in map_in_order(
-            each, lambda some: summed(some, partial), threads=self.workers
+            batches, lambda logs: summed(logs, partial), threads=self.workers
         ):
             if state is not None:
                 total = state if total is None else total + state
@@ -192,11 +192,11 @@ class FileSource:
         if self._drawn and rows <= self._drawn[0].n:
             return _some(self._drawn[0], rows, rng)
         # Opening every part of a long log for a sample would be a pass over it.
-        most = _SAMPLED_PARTS
+        limit = _SAMPLED_PARTS
         if self.n is not None and rows <= _KEPT_ROWS:
-            most = min(most, -(-len(parts) * _READ_ROWS // max(self.n, 1)))
-        if len(parts) > most:
-            spread = (np.arange(most) + rng.random()) * (len(parts) / most)
+            limit = min(limit, -(-len(parts) * _READ_ROWS // max(self.n, 1)))
+        if len(parts) > limit:
+            spread = (np.arange(limit) + rng.random()) * (len(parts) / limit)
             parts = tuple(parts[i] for i in spread.astype(int))
         sample = self._chosen(parts, rows, rng)
         _give_back()
@@ -211,24 +211,24 @@ class FileSource:
             raise no_match(self.where)
         # Sorted, and as they are drawn from a log in memory.
         n = int(lengths.sum())
-        wanted = np.arange(n) if rows >= n else np.sort(rng.choice(n, rows, replace=False))
+        drawn = np.arange(n) if rows >= n else np.sort(rng.choice(n, rows, replace=False))
         pairs = zip(parts, np.cumsum(lengths) - lengths, strict=True)
 
         def read(pair: tuple[FilePart, int]) -> list[RankingLog]:
-            part, seen = pair
+            file_part, before = pair
 
             def pick(n: int) -> NDArray[np.int64]:
                 """Return which of the next n rankings are wanted."""
-                nonlocal seen
-                first, last = np.searchsorted(wanted, [seen, seen + n])
-                picked: NDArray[np.int64] = wanted[first:last] - seen
-                seen += n
+                nonlocal before
+                first, last = np.searchsorted(drawn, [before, before + n])
+                picked: NDArray[np.int64] = drawn[first:last] - before
+                before += n
                 return picked
 
-            return list(read_part(part, self.spec, where=self.where, pick=pick))
+            return list(read_part(file_part, self.spec, where=self.where, pick=pick))
 
-        found = map_in_order(pairs, read, threads=self.workers)
-        return concat([log for logs in found for log in logs])
+        pieces = map_in_order(pairs, read, threads=self.workers)
+        return concat([log for logs in pieces for log in logs])
 
     def _length(self, part: FilePart) -> int:
         """Return how many rankings of a part are read: those that fit the condition."""
@@ -317,7 +317,7 @@ def open_source(
     elif kind == "log":
         # A text names one of the log's targets, which may get another name here.
         arrays = {**{name: log.target(column) for name, column in columns.items()}, **arrays}
-        source = _beside(log, names, arrays, where)
+        source = _in_memory(log, names, arrays, where)
     else:
         named = names or reading.get("target_lists") or reading.get("scores")
         if needs_targets and kind == "path" and not named:
@@ -327,9 +327,11 @@ def open_source(
             names = _scored_targets(log, kind, format, reading)
             targets = names or None
         reading["columns"] = {**columns_of(reading.get("columns") or {}), **columns}
-        known = {*(reading.get("target_lists") or ()), *(() if kind in _CLUSTERS else arrays)}
+        outside = {*(reading.get("target_lists") or ()), *(() if kind in _CLUSTERS else arrays)}
         options = ReadOptions.of(
-            targets=None if targets is None else tuple(name for name in names if name not in known),
+            targets=None
+            if targets is None
+            else tuple(name for name in names if name not in outside),
             position_weights=position_weights,
             where=None if arrays else where,
             **reading,
@@ -375,11 +377,11 @@ def _read(
         return _from_path(log, options, format, engine)
     elif kind == "stream":
         return stream_source(log, options)
-    found = read(log, options, format) if kind == "path" else from_table(as_table(log), options)
-    return _beside(found, names, arrays, where if arrays else None)
+    loaded = read(log, options, format) if kind == "path" else from_table(as_table(log), options)
+    return _in_memory(loaded, names, arrays, where if arrays else None)
 
 
-def _beside(
+def _in_memory(
     log: RankingLog, names: Sequence[str], arrays: Mapping[str, Any], where: Where | None
 ) -> Source:
     """Return a log in memory with further targets, each name checked, and the rows of a condition."""
@@ -439,9 +441,9 @@ def _targets(targets: Any) -> tuple[tuple[str, ...], dict[str, str], dict[str, A
 
 
 def _from_path(path: Any, options: ReadOptions, format: str | None, engine: Any) -> Source:
-    here = engine in (None, "local")
+    local = engine in (None, "local")
     by_adapter = adapter_of(format) is not None
-    if here and (by_adapter or is_small(path)):
+    if local and (by_adapter or is_small(path)):
         try:
             return MemorySource(read(path, options, format))
         except TooLargeError:
@@ -452,7 +454,7 @@ def _from_path(path: Any, options: ReadOptions, format: str | None, engine: Any)
     if options.where is not None:
         # A segment that nobody is in is told before a cluster is started for it.
         assert files.first.n
-    return files if here else _on_cluster(files, engine)
+    return files if local else _on_cluster(files, engine)
 
 
 def is_small(path: str | os.PathLike[str]) -> bool:
@@ -487,27 +489,27 @@ def stream_source(log: Any, options: ReadOptions) -> Source:
     """
     with guard("the table"):
         pieces: list[pa.Table] = []
-        taken, rest = 0, tables_of(log)
-        for table in rest:
+        memory, batches = 0, tables_of(log)
+        for table in batches:
             pieces.append(table)
-            taken += table.nbytes
-            if taken > IN_MEMORY_BYTES:
-                return _kept_on_disk(pieces, rest, options)
+            memory += table.nbytes
+            if memory > IN_MEMORY_BYTES:
+                return _kept_on_disk(pieces, batches, options)
         return MemorySource(from_table(whole(pieces), options))
 
 
 def _kept_on_disk(
-    pieces: list[pa.Table], rest: Iterator[pa.Table], options: ReadOptions
+    pieces: list[pa.Table], batches: Iterator[pa.Table], options: ReadOptions
 ) -> FileSource:
     columns = pieces[0].column_names
     if not options.scores:
         spec = resolve(pieces[0].slice(0, 1000), options, in_memory=False)
         columns = list(spec.to_read(options.events, options.where))
 
-    def every() -> Iterator[tuple[pa.Table, str]]:
+    def all_pieces() -> Iterator[tuple[pa.Table, str]]:
         while pieces:
             yield pieces.pop(0).select(columns), "the table"
-        for table in rest:
+        for table in batches:
             yield table.select(columns), "the table"
 
-    return scan(tables.written(every()), options, workers=default_threads())
+    return scan(tables.written(all_pieces()), options, workers=default_threads())

@@ -168,15 +168,15 @@ class LogSpec:
     def joined_by(self, events: Events) -> dict[str, str]:
         """Return the columns of the log that keys and the time mean: a role, or a column."""
         roles = {"ranking": self.ranking, "unit": self.unit, "action": self.fields["action"].name}
-        found = {f" k{i}": roles.get(shown) or shown for i, (shown, _) in enumerate(events.keys)}
-        return found | ({TIME: events.shown} if events.shown else {})
+        columns = {f" k{i}": roles.get(shown) or shown for i, (shown, _) in enumerate(events.keys)}
+        return columns | ({TIME: events.shown} if events.shown else {})
 
     @property
     def unasked(self) -> frozenset[str]:
         """Columns that are read only because they might be a segment or a target."""
         targets = {name: field.columns for name, field in self.targets.items()}
-        found = (column for name in self.guessed for column in targets.get(name, (name,)))
-        return frozenset(found) - set(replace(self, segments=(), targets={}).columns)
+        columns = (column for name in self.guessed for column in targets.get(name, (name,)))
+        return frozenset(columns) - set(replace(self, segments=(), targets={}).columns)
 
 
 #: Rows looked at to tell text that holds lists from text that holds names.
@@ -212,8 +212,8 @@ class _Resolver:
             fields["propensity"] = propensity
         targets, guessed = self.targets({**fields, **rewards})
         named = (LOGGING, *targets) if options.dists else ()
-        beside = {name: self.companion(name, "dist") for name in named}
-        dists = {name: field for name, field in beside.items() if field is not None}
+        companions = {name: self.companion(name, "dist") for name in named}
+        dists = {name: field for name, field in companions.items() if field is not None}
         context = self.context()
         placed = ("ranking", "position") if layout == "long" else ()
         single = {role: self.single(role) for role in (*placed, "unit", "behavior", "weight")}
@@ -225,7 +225,7 @@ class _Resolver:
             *fields.values(), *rewards.values(), *sure, *dists.values(), *parts.fields
         )
         segments = self.segments(used.union(filter(None, single.values())))
-        asked = options.segments or options.keep
+        named_segments = options.segments or options.keep
         return LogSpec(
             layout=layout,
             fields=fields,
@@ -251,7 +251,7 @@ class _Resolver:
             missing_reward=options.missing_reward,
             renumber=options.renumber,
             depth=options.depth,
-            guessed=(*guessed, *(name for name in segments if name not in asked)),
+            guessed=(*guessed, *(name for name in segments if name not in named_segments)),
             notes=(*self.notes(fields), *((TIES_DROPPED,) if options.drop_ties else ())),
         )
 
@@ -267,9 +267,9 @@ class _Resolver:
     def notes(self, fields: Mapping[str, Field]) -> tuple[str, ...]:
         """Say what readers of the results must know about how the columns were taken."""
         # One reward per ranking, not one per position.
-        whole = fields["reward"].form == "scalar" and fields["action"].form != "scalar"
+        per_page = fields["reward"].form == "scalar" and fields["action"].form != "scalar"
         unknown = "propensity" not in fields and self.options.logger is None
-        return (REWARD_PER_RANKING,) * whole + (MISSING_PROPENSITY,) * unknown
+        return (REWARD_PER_RANKING,) * per_page + (MISSING_PROPENSITY,) * unknown
 
     # Looked up for every column of files that may have thousands.
     @cached_property
@@ -279,12 +279,12 @@ class _Resolver:
     @cached_property
     def runs(self) -> dict[str, set[str]]:
         """Numbers behind the stems of numbered columns: {"action": {"1", "2"}}."""
-        found: dict[str, set[str]] = {}
+        numbers: dict[str, set[str]] = {}
         for name in self.names:
             stem, line, number = name.rpartition("_")
             if line and number.isdecimal():
-                found.setdefault(stem, set()).add(number)
-        return found
+                numbers.setdefault(stem, set()).add(number)
+        return numbers
 
     def kind(self) -> str:
         """What the numbers are: as the user says, else as the file says of its own `propensity`, else factored."""
@@ -292,16 +292,20 @@ class _Resolver:
             return self.options.propensity_kind
         if self.options.logger is not None:
             return "factored" if self.options.logger.kind == "softmax" else "prefix"
-        said = (self.table.schema.metadata or {}).get(KIND_IN_FILE, b"").decode("utf-8", "replace")
-        return said if said in MEANING and "propensity" not in self.options.columns else "factored"
+        stored = (
+            (self.table.schema.metadata or {}).get(KIND_IN_FILE, b"").decode("utf-8", "replace")
+        )
+        return (
+            stored if stored in MEANING and "propensity" not in self.options.columns else "factored"
+        )
 
     def behavior_masks(self) -> dict[str, list[list[int]]]:
         """Return the masks of behaviours that the file stores beside their names; none where it has none."""
-        said = (self.table.schema.metadata or {}).get(MASKS_IN_FILE, b"{}")
+        stored = (self.table.schema.metadata or {}).get(MASKS_IN_FILE, b"{}")
         try:
-            found = json.loads(said)
+            masks = json.loads(stored)
             return {
-                str(name): [[int(v) for v in row] for row in one] for name, one in found.items()
+                str(name): [[int(v) for v in row] for row in mask] for name, mask in masks.items()
             }
         except (ValueError, TypeError, AttributeError) as problem:
             raise LogError(
@@ -311,16 +315,16 @@ class _Resolver:
 
     def field(self, role: str) -> Field:
         """Return where a role or policy is, or say which columns there are."""
-        found = self.find(self.options.column(role))
-        if found is None:
+        field = self.find(self.options.column(role))
+        if field is None:
             raise self.no_role(role) if role in ROLES else self.no_policy(role)
-        return found
+        return field
 
     def refuse_keys(self, events: Events, action: Field) -> None:
         """Raise where the log lacks a column that events are joined by."""
-        known = {*self.names, action.name, "action", "ranking", "unit"}
+        names = {*self.names, action.name, "action", "ranking", "unit"}
         for shown, _ in events.keys:
-            if shown not in known:
+            if shown not in names:
                 self.require(shown, "the join with events")
         if events.shown is not None:
             self.require(events.shown, "the time of the impression")
@@ -344,21 +348,21 @@ class _Resolver:
             single = self.is_long or self.is_of_page(column)
             return Field((column,), "scalar" if single else "list")
         shown = self.options.columns.get(column, column)
-        found = self.find(shown)
-        if found is None:
-            wanted = f" for the reward {name}"
-            raise self.absent(_shown(shown), wanted, numbered=True, error=MissingColumnError)
-        return found
+        field = self.find(shown)
+        if field is None:
+            purpose = f" for the reward {name}"
+            raise self.absent(_shown(shown), purpose, numbered=True, error=MissingColumnError)
+        return field
 
     def absent(
-        self, name: str, wanted: str, *, numbered: bool = False, more: str = "",
+        self, name: str, purpose: str, *, numbered: bool = False, advice: str = "",
         error: type[LogError] = LogError,
     ) -> LogError:  # fmt: skip
         """Return the error about a column that is not there, nor those that are numbered like it."""
         return error(
-            f"there is no column '{name}'{wanted}{suggestion(name, self.names)}"
+            f"there is no column '{name}'{purpose}{suggestion(name, self.names)}"
             + (f", nor '{name}_1'" if numbered else ""),
-            remedy=f"columns are {listed(self.names)}{more}",
+            remedy=f"columns are {listed(self.names)}{advice}",
         )
 
     def no_policy(self, name: str) -> LogError:
@@ -371,37 +375,41 @@ class _Resolver:
                     "--policy", f"{name}=plackett-luce", f"policies={{'{name}': 'plackett-luce'}}"
                 )
             )
-        more = f". {_map_names({name: 'NAME'})}"
+        advice = f". {_map_names({name: 'NAME'})}"
         if self.options.policies:
-            more += f". Policies that rank by scores are {listed(self.options.policies)}"
+            advice += f". Policies that rank by scores are {listed(self.options.policies)}"
         role = "baseline" if name == self.options.baseline else "target policy"
-        return self.absent(shown, f" for the {role} {name}", numbered=True, more=more)
+        return self.absent(shown, f" for the {role} {name}", numbered=True, advice=advice)
 
     def no_role(self, role: str) -> LogError:
         """One message names all that is missing, and maps it to columns whose names are usual."""
         shown = _shown(self.options.column(role))
-        needed = ("action", "reward", *(["propensity"] if self.options.require_propensity else []))
-        others = [
-            other
-            for other in needed
-            if other != role and self.find(self.options.column(other)) is None
+        required = (
+            "action",
+            "reward",
+            *(["propensity"] if self.options.require_propensity else []),
+        )
+        missing = [
+            missing_role
+            for missing_role in required
+            if missing_role != role and self.find(self.options.column(missing_role)) is None
         ]
-        also = f" (nor for {', '.join(others)})" if others else ""
-        wanted = (role, *others)
+        also = f" (nor for {', '.join(missing)})" if missing else ""
+        roles = (role, *missing)
         if self.usual("position") and not self.is_long:
-            wanted = ("ranking", "position", *wanted)
-        more = f". {_map_names({one: self.usual(one) or 'NAME' for one in wanted})}"
+            roles = ("ranking", "position", *roles)
+        advice = f". {_map_names({lacking: self.usual(lacking) or 'NAME' for lacking in roles})}"
         for name, columns in _SIGNATURES.items():
             if set(columns) <= set(self.names):
-                more += f". These are the columns of another format: say {say('--format', name)}"
-        problem = self.absent(shown, f" for the {role}", numbered=True, more=more)
+                advice += f". These are the columns of another format: say {say('--format', name)}"
+        problem = self.absent(shown, f" for the {role}", numbered=True, advice=advice)
         return LogError(f"{problem.said}{also}", remedy=problem.remedy)
 
     def find(self, name: str | tuple[str, ...]) -> Field | None:
         """Return the field of that name, or those names, if it is there in any form."""
         if isinstance(name, tuple):
-            for part in name:
-                self.require(part)
+            for column in name:
+                self.require(column)
             return Field(name, "wide") if len(name) > 1 else self.find(name[0])
         if name in self.names:
             return Field((name,), self.form(name))
@@ -435,12 +443,12 @@ class _Resolver:
         """Return where the propensities are, or how the logger ranked by its scores."""
         if self.options.logger is not None:
             return None, self.options.logger
-        found = self.find(self.options.column("propensity"))
+        propensity = self.find(self.options.column("propensity"))
         required, rows = self.options.require_propensity, self.table.num_rows
-        if found is not None and (
-            required or any(self.table[name].null_count < rows for name in found.columns)
+        if propensity is not None and (
+            required or any(self.table[name].null_count < rows for name in propensity.columns)
         ):
-            return found, None
+            return propensity, None
         scored = self.companion(LOGGING, "scores")
         if scored is not None and required:
             raise PropensityError(
@@ -471,19 +479,19 @@ class _Resolver:
     def targets(self, fields: Mapping[str, Field]) -> tuple[dict[str, Field], list[str]]:
         if self.options.targets is not None:
             return self.with_probabilities(self.options.targets), []
-        found = self.with_probabilities(
+        policies = self.with_probabilities(
             name
             for name in self.options.columns
             if name not in ROLES and not name.endswith(_BESIDE) and not name.startswith(FEATURE)
         )
         # A stream reads the columns of its spec in every pass: a wrong guess would cost each time.
         if not self.in_memory:
-            return found, []
+            return policies, []
         # What the user gave a role is no guess.
         mapped = {name for name in self.options.columns.values() if isinstance(name, str)}
-        taken = _columns_of(*fields.values(), *found.values()) | mapped
-        guesses = {stem: field for stem, field in self.guesses() if not taken & set(field.columns)}
-        return found | guesses, list(guesses)
+        used = _columns_of(*fields.values(), *policies.values()) | mapped
+        guesses = {stem: field for stem, field in self.guesses() if not used & set(field.columns)}
+        return policies | guesses, list(guesses)
 
     def with_probabilities(self, names: Iterable[str]) -> dict[str, Field]:
         """Return where the named policies' probabilities are; those that rank by scores have none."""
@@ -494,10 +502,10 @@ class _Resolver:
         context = set(self.context())
         for name in self.names:
             # What belongs to candidates or stands beside a policy's own column is none.
-            beside = name.endswith(_BESIDE) or name == "candidates" or name.startswith(FEATURE)
-            if name not in context and not beside and self.may_be_policy(name):
+            companion = name.endswith(_BESIDE) or name == "candidates" or name.startswith(FEATURE)
+            if name not in context and not companion and self.may_be_policy(name):
                 yield name, Field((name,), self.form(name))
-        for stem in sorted(stem for stem, found in self.runs.items() if "1" in found):
+        for stem in sorted(stem for stem, numbers in self.runs.items() if "1" in numbers):
             columns = self.fractions(stem)
             if columns and not context & set(columns):
                 yield stem, Field(columns, "wide")
@@ -550,55 +558,57 @@ class _Resolver:
                 "the file of `counterrank plan --out`, and no other file"
             )
         named = self.options.policies
-        wanted = named if self.options.targets is None else self.options.targets
+        names = named if self.options.targets is None else self.options.targets
         first = {} if logger is None else {LOGGING: logger}
-        return first | {name: spec_in_file(named[name]) for name in wanted if name in named}
+        return first | {name: spec_in_file(named[name]) for name in names if name in named}
 
     def features(self, long: bool) -> tuple[Field, ...]:
         """Return the columns z_... with one entry per candidate."""
-        given = self.options.columns
-        mapped = {role: given[role] for role in given if role.startswith(FEATURE)}
-        own = {name: name for name in self.names if name.startswith(FEATURE)}
-        found = []
-        for title, column in {**own, **mapped}.items():
+        columns = self.options.columns
+        mapped = {role: columns[role] for role in columns if role.startswith(FEATURE)}
+        unmapped = {name: name for name in self.names if name.startswith(FEATURE)}
+        fields = []
+        for title, column in {**unmapped, **mapped}.items():
             field = self.find(column) if long else self.beside(column)
             fits = field is not None and (field.form == "scalar" if long else field.has_lists)
             if field is not None and fits:
-                found.append(replace(field, title=title))
+                fields.append(replace(field, title=title))
             elif title in mapped and _shown(column) not in self.names:
                 raise self.absent(_shown(column), f" for '{title}'")
             elif title in mapped:
-                one = "one value per row" if long else "a list with an entry for each candidate"
+                requirement = (
+                    "one value per row" if long else "a list with an entry for each candidate"
+                )
                 raise LogError(
                     f"column '{_shown(column)}' for '{title}' is no feature of candidates: it must "
-                    f"hold {one}"
+                    f"hold {requirement}"
                 )
-        return tuple(found)
+        return tuple(fields)
 
     def beside(self, name: str | tuple[str, ...]) -> Field | None:
         """Return a field of lists; text without brackets, "a b c", is one where only lists can stand."""
-        found = self.find(name)
-        scalar = found is not None and found.form == "scalar"
-        if found and scalar and values.is_text(self.table.schema.field(found.name).type):
-            return Field(found.columns, "text")
-        return found
+        field = self.find(name)
+        scalar = field is not None and field.form == "scalar"
+        if field and scalar and values.is_text(self.table.schema.field(field.name).type):
+            return Field(field.columns, "text")
+        return field
 
     def companion(self, policy: str, ending: str) -> Field | None:
         """Return what stands beside the column of a policy, its scores or distributions, if it is there."""
         key, stem = f"{policy}_{ending}", self.options.column(policy)
         for column in (self.options.columns.get(key), f"{stem}_{ending}", key):
-            found = None if column is None else self.find(column)
-            if found is not None:
-                return found
+            field = None if column is None else self.find(column)
+            if field is not None:
+                return field
         return None
 
     def scores(self, name: str) -> Field:
-        found = self.companion(name, "scores")
-        if found is not None:
-            return found
+        field = self.companion(name, "scores")
+        if field is not None:
+            return field
         key, owner = f"{name}_scores", "the logger" if name == LOGGING else f"policy {name}"
-        more = f". Map it with {say('--columns', f'{key}=NAME')}"
-        raise self.absent(key, f" with the scores of {owner}", more=more)
+        advice = f". Map it with {say('--columns', f'{key}=NAME')}"
+        raise self.absent(key, f" with the scores of {owner}", advice=advice)
 
     def holds_names(self, field: Field) -> bool:
         """Whether a feature of candidates is a category rather than a number."""
@@ -621,23 +631,23 @@ class _Resolver:
     def segments(self, used: set[str]) -> tuple[str, ...]:
         if self.options.segments is not None:
             return self.required(self.options.segments, "segment")
-        kept = self.required(self.options.keep, "segment")
+        required = self.required(self.options.keep, "segment")
         guessed: list[str] = []
         if self.in_memory:
             guessed = [
                 f.name for f in self.table.schema if f.name not in used and values.is_scalar(f.type)
             ]
-        return tuple(dict.fromkeys([*guessed[:_MOST_CARRIED], *kept]))
+        return tuple(dict.fromkeys([*guessed[:_MOST_CARRIED], *required]))
 
     def single(self, role: str) -> str | None:
         name = self.options.column(role)
         if isinstance(name, tuple):
             raise LogError(f"'{role}' is one column, but {len(name)} are given: {', '.join(name)}")
-        asked = role in self.options.columns
-        if asked:
+        mapped = role in self.options.columns
+        if mapped:
             self.require(name, role)
         # A column of that name may be anything, the weight of a product for one.
-        if name not in self.names or (role == "weight" and not asked):
+        if name not in self.names or (role == "weight" and not mapped):
             return None
         kind = self.table.schema.field(name).type
         if role != "behavior" and not values.is_scalar(kind):
@@ -661,14 +671,14 @@ class _Resolver:
 
     def require(self, name: str, role: str = "") -> None:
         if name not in self.names:
-            wanted = f" for {role}" if role else ""
-            raise self.absent(name, wanted, error=MissingColumnError)
+            purpose = f" for {role}" if role else ""
+            raise self.absent(name, purpose, error=MissingColumnError)
 
     def usual(self, role: str) -> str | None:
         """Return the column that has one of the names people give to a role, unless it is spoken for."""
-        given = self.options.columns.get(role)
-        if isinstance(given, str) and given in self.table.column_names:
-            return given
+        column = self.options.columns.get(role)
+        if isinstance(column, str) and column in self.table.column_names:
+            return column
         return next(iter(named(self.unspoken, role)), None)
 
     @cached_property
@@ -719,14 +729,14 @@ class _Resolver:
                     return ranking, position
         return None
 
-    def unmarked(self, seen: str, own: str, **known: str) -> LogError:
-        """The way out for rows that are positions, and `own` for rows that only look like it."""
-        found = {role: known.get(role) or self.usual(role) or "NAME" for role in _LONG_ROLES}
-        columns = ",".join(f"{role}={name}" for role, name in found.items() if role != name)
+    def unmarked(self, evidence: str, answer: str, **stated: str) -> LogError:
+        """The way out for rows that are positions, and `answer` for rows that only look like it."""
+        by_role = {role: stated.get(role) or self.usual(role) or "NAME" for role in _LONG_ROLES}
+        columns = ",".join(f"{role}={name}" for role, name in by_role.items() if role != name)
         return LogError(
-            f"each row seems to be one position of a ranking ({seen}), not a ranking. Say "
+            f"each row seems to be one position of a ranking ({evidence}), not a ranking. Say "
             f"{say('--columns', columns)} to have them put together",
-            remedy=f"if each row is a ranking of its own, say {own}",
+            remedy=f"if each row is a ranking of its own, say {answer}",
         )
 
 
@@ -753,9 +763,9 @@ def _shown(column: str | tuple[str, ...]) -> str:
 
 
 def _map_names(mapping: Mapping[str, str]) -> str:
-    wanted = ",".join(f"{one}={column}" for one, column in mapping.items())
-    python = ", ".join(f"'{one}': '{column}'" for one, column in mapping.items())
-    return f"Map names with {say('--columns', wanted, f'columns={{{python}}}')}"
+    pairs = ",".join(f"{role}={column}" for role, column in mapping.items())
+    python = ", ".join(f"'{role}': '{column}'" for role, column in mapping.items())
+    return f"Map names with {say('--columns', pairs, f'columns={{{python}}}')}"
 
 
 _LONG_ROLES = ("ranking", "position", "action", "reward", "propensity")
@@ -767,8 +777,8 @@ def _counts_up(column: pa.ChunkedArray) -> bool:
     """Whether a column holds small whole numbers from 0 or 1 upwards, more than one of them."""
     if not pa.types.is_integer(column.type):
         return False
-    found = pc.unique(column).drop_null().to_pylist()
-    return 1 < len(found) <= 1000 and min(found) in (0, 1) and max(found) <= 1000
+    numbers = pc.unique(column).drop_null().to_pylist()
+    return 1 < len(numbers) <= 1000 and min(numbers) in (0, 1) and max(numbers) <= 1000
 
 
 def _numbers_within(groups: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
@@ -778,8 +788,8 @@ def _numbers_within(groups: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
     """
     rows = pa.table({"group": values.plain(values.one_chunk(groups)), "number": numbers})
     kinds = ("min", "max", "count", "count_distinct")
-    found = rows.group_by("group").aggregate([("number", kind) for kind in kinds])
-    low, high, count, distinct = (found[f"number_{kind}"].to_numpy() for kind in kinds)
+    summary = rows.group_by("group").aggregate([("number", kind) for kind in kinds])
+    low, high, count, distinct = (summary[f"number_{kind}"].to_numpy() for kind in kinds)
     gapless = (low == low.min()) & (high - low + 1 == count) & (distinct == count)
     return bool(gapless.all()) and 2 <= len(low) <= rows.num_rows / 2
 
@@ -789,5 +799,5 @@ def _repeats(column: pa.ChunkedArray) -> bool:
     array = values.plain(values.one_chunk(column))
     if len(array) < 2 or pa.types.is_nested(array.type):
         return False
-    same = pc.sum(pc.equal(array.slice(1), array.slice(0, len(array) - 1))).as_py() or 0
-    return bool(same * 5 >= len(array))
+    repeated = pc.sum(pc.equal(array.slice(1), array.slice(0, len(array) - 1))).as_py() or 0
+    return bool(repeated * 5 >= len(array))

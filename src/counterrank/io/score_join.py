@@ -75,9 +75,9 @@ class LogColumns:
         return {"action", "candidates", str(self.options.column("action")), self.listed}
 
 
-def described(given: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
+def described(scores: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
     """Return the keys and the columns of a table of scores; raise where they are not clear."""
-    keys = given.keys or _usual_keys(given, schema, log)
+    keys = scores.keys or _usual_keys(scores, schema, log)
     joinable = {*log.names, *log.item, "ranking"}
     for shown, theirs in keys:
         if shown not in joinable:
@@ -85,12 +85,12 @@ def described(given: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
                 f"the log has no column '{shown}' for the join with scores{suggestion(shown, log.names)}",
                 remedy=f"columns are {listed(log.names)}",
             )
-        _refuse_absent(given, schema, theirs, "to join by")
+        _refuse_absent(scores, schema, theirs, "to join by")
     used = {theirs for _, theirs in keys}
-    if given.columns is not None:
-        columns = {f"{name}_scores": column for name, column in given.columns.items()}
+    if scores.columns is not None:
+        columns = {f"{name}_scores": column for name, column in scores.columns.items()}
         for column in columns.values():
-            _refuse_absent(given, schema, column, "with scores")
+            _refuse_absent(scores, schema, column, "with scores")
     else:
         mapped = {
             column: column
@@ -102,16 +102,16 @@ def described(given: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
             for item in schema
             if values.is_number(item.type) and item.name not in (*used, *log.names, *_INDEX)
         ]
-        path = given.path if len(numeric) == 1 and isinstance(given.path, str) else ""
+        path = scores.path if len(numeric) == 1 and isinstance(scores.path, str) else ""
         columns = {mapped.get(name) or f"{target_of(name, path)}_scores": name for name in numeric}
         if len(columns) < len(numeric):
             raise ConfigError(
-                f"{given.title}: several columns of {listed(numeric)} name the same target; say which "
+                f"{scores.title}: several columns of {listed(numeric)} name the same target; say which "
                 'is whose, columns = {b = "score_b"} in [scores]'
             )
     if not columns:
         raise LogError(
-            f"{given.title} has no column of scores: no number beside {listed(sorted(used))}",
+            f"{scores.title} has no column of scores: no number beside {listed(sorted(used))}",
             remedy="add one numeric column per ranker, like score_b",
         )
     if clash := sorted({*columns} & {*log.names}):
@@ -119,22 +119,22 @@ def described(given: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
             f"the log has a column '{clash[0]}' already; leave one of the two out, or give the scores "
             "of the table another name (columns in [scores])"
         )
-    return ScoreTable(given, keys, columns)
+    return ScoreTable(scores, keys, columns)
 
 
 #: What pandas calls an index that it writes as a column.
 _INDEX = ("", "Unnamed: 0", "__index_level_0__")
 
 
-def _refuse_absent(given: Scores, schema: pa.Schema, column: str, use: str) -> None:
+def _refuse_absent(scores: Scores, schema: pa.Schema, column: str, use: str) -> None:
     if column not in schema.names:
         raise LogError(
-            f"{given.title} has no column '{column}' {use}{suggestion(column, schema.names)}",
+            f"{scores.title} has no column '{column}' {use}{suggestion(column, schema.names)}",
             remedy=f"columns are {listed(schema.names)}",
         )
 
 
-def _usual_keys(given: Scores, schema: pa.Schema, log: LogColumns) -> tuple[tuple[str, str], ...]:
+def _usual_keys(scores: Scores, schema: pa.Schema, log: LogColumns) -> tuple[tuple[str, str], ...]:
     """Return the keys that nobody named: the request and the item, as both tables call them."""
     options = log.options
     plain = [
@@ -155,7 +155,7 @@ def _usual_keys(given: Scores, schema: pa.Schema, log: LogColumns) -> tuple[tupl
     if not keys or not theirs:
         lacking = "the request" if theirs else "the item"
         raise LogError(
-            f"{given.title}: no column is {lacking} in both tables; columns are {listed(schema.names)}",
+            f"{scores.title}: no column is {lacking} in both tables; columns are {listed(schema.names)}",
             remedy='say which belong together, as "request,item" or "log_name=scores_name" '
             "(--scores-join; on= of counterrank.Scores)",
         )
@@ -184,27 +184,27 @@ def log_columns(files: Sequence[DataFile], options: ReadOptions) -> LogColumns:
     return LogColumns(tuple(dict.fromkeys(names)), options)
 
 
-def table_files(given: Any) -> list[DataFile]:
+def table_files(source: Any) -> list[DataFile]:
     """Return a table as Parquet files: those of a path, or what a table in memory is written to."""
-    if isinstance(given, str):
-        return [tables.parquet(file) for file in expand(given)]
+    if isinstance(source, str):
+        return [tables.parquet(file) for file in expand(source)]
     from counterrank.io.reading import as_table
 
-    return tables.written([(prepare.plain_types(as_table(given)), "the table of scores")])
+    return tables.written([(prepare.plain_types(as_table(source)), "the table of scores")])
 
 
 def targets_of(options: ReadOptions, log: LogColumns) -> tuple[str, ...]:
     """Return the targets that the tables of scores beside a log hold."""
     targets: list[str] = []
-    for given in options.scores:
-        path = given.path
+    for scores in options.scores:
+        path = scores.path
         if isinstance(path, str):
             schema = tables.schema(tables.parquet(expand(path)[0]))
         else:
             from counterrank.io.reading import as_table
 
             schema = as_table(path).schema
-        table = described(given, schema, log)
+        table = described(scores, schema, log)
         targets += table.targets
         log = replace(log, names=(*log.names, *table.columns))
     return tuple(dict.fromkeys(targets))
@@ -217,13 +217,13 @@ def with_scores(files: list[DataFile], options: ReadOptions) -> WithScores:
     """
     reports: list[JoinedScores] = []
     policies = dict(options.policies)
-    for given in options.scores:
+    for scores in options.scores:
         files = [tables.parquet(file) for file in files]
-        theirs = table_files(given.path)
+        theirs = table_files(scores.path)
         schema = pa.unify_schemas(
             [tables.schema(file) for file in theirs], promote_options="permissive"
         )
-        table = described(given, schema, log_columns(files, options))
+        table = described(scores, schema, log_columns(files, options))
         files = tables.written(_ScoreJoin(files, theirs, table, options, reports).pieces())
         if options.logger is not None and not options.logger.teams:
             policies = {**{name: options.logger for name in table.targets}, **policies}
@@ -492,8 +492,8 @@ class _ScoreJoin:
                 for table in ("log", "scores")
             ]  # fmt: skip
             if samples[0] and samples[1] and not samples[0] & samples[1]:
-                mine, others_ = (min(values_)[:30] for values_ in samples)
-                return f"; '{shown}' in the log is like '{mine}', '{theirs}' in the scores like '{others_}'"
+                mine, scored = (min(values_)[:30] for values_ in samples)
+                return f"; '{shown}' in the log is like '{mine}', '{theirs}' in the scores like '{scored}'"
         return ""
 
 

@@ -68,11 +68,11 @@ class Scores:
         }
 
 
-def scores_of(given: Any) -> tuple[Scores, ...]:
+def scores_of(tables: Any) -> tuple[Scores, ...]:
     """Return tables of scores, given as one, several, or their paths."""
-    several = given if isinstance(given, (list, tuple)) else [given]
+    several = tables if isinstance(tables, (list, tuple)) else [tables]
     if not all(isinstance(table, (Scores, str, os.PathLike)) for table in several):
         raise ConfigError(
-            f"scores is counterrank.Scores(path, on=[...]), or several of them; got {given!r:.200}"
+            f"scores is counterrank.Scores(path, on=[...]), or several of them; got {tables!r:.200}"
         )
     return tuple(table if isinstance(table, Scores) else Scores(table) for table in several)

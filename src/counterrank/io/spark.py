@@ -175,8 +175,8 @@ def _row(index: int, outcome: TaskOutcome) -> pa.RecordBatch:
 def _outcomes(table: pa.Table) -> Generator[TaskOutcome]:
     for row in table.to_pylist():
         state = row["state"]
-        found = None if state is None else require(_PICKLER, extra="spark").loads(state)
-        yield TaskOutcome(found, row["rows"], row["problem"])
+        summed = None if state is None else require(_PICKLER, extra="spark").loads(state)
+        yield TaskOutcome(summed, row["rows"], row["problem"])
 
 
 def _use_this_python(session: Any) -> None:
@@ -200,14 +200,14 @@ def _filtered(frame: Any, where: Where | None) -> Any:
         return frame.where(where.condition.expression(partial(_compared, frame)))
 
 
-def _compared(frame: Any, part: RowCondition) -> Any:
+def _compared(frame: Any, condition: RowCondition) -> Any:
     """Return the comparison of a column as Spark's, which pushes it down as far as it can."""
-    column = frame[_quoted(part.column)]
-    if part.kind == IS_NULL:
+    column = frame[_quoted(condition.column)]
+    if condition.kind == IS_NULL:
         return column.isNull()
-    if part.kind == IN:
-        return column.isin(list(part.values))
-    return COMPARE[part.kind](column, *part.values)
+    if condition.kind == IN:
+        return column.isin(list(condition.values))
+    return COMPARE[condition.kind](column, *condition.values)
 
 
 def _quoted(name: str) -> str:
@@ -244,10 +244,10 @@ def reason(text: str) -> str:
     errors = re.findall(
         r"^\s*((?:[\w.]+\.)?\w+(?:Error|Exception|Exit): .+)$", text, flags=re.MULTILINE
     )
-    found = [
+    lines = [
         line for line in errors if not line.startswith(("org.", "java."))
     ] or text.strip().splitlines()[:1]
-    line = found[-1][:300] if found else "no reason given"
+    line = lines[-1][:300] if lines else "no reason given"
     if "No module named" in line:
         line += (
             "; install counterrank where the workers' Python is, and point PYSPARK_PYTHON at "

@@ -84,9 +84,12 @@ def refuse_other_than_select(query: str) -> None:
     import duckdb
 
     with plainly("the query is no SQL"):
-        found = duckdb.extract_statements(query)
-    if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
-        kinds = ", ".join(str(one.type).rpartition(".")[2] for one in found) or "nothing"
+        statements = duckdb.extract_statements(query)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        kinds = (
+            ", ".join(str(statement.type).rpartition(".")[2] for statement in statements)
+            or "nothing"
+        )
         raise ConfigError(f"the query must be one SELECT, which only reads; it holds {kinds}")
 
 
@@ -98,7 +101,7 @@ def parsed(
     What may not run is refused; with `one_row` also what takes several rows together, or makes several of one.
     """
     # The line end closes a comment, should there be one.
-    before, given = "SELECT (", f"{what} {text[:200]!r}"
+    before, expression = "SELECT (", f"{what} {text[:200]!r}"
     with connection() as opened:
         answer = opened.execute(
             "SELECT json_serialize_sql(?)", [f"{before}{text}\n) FROM log"]
@@ -106,12 +109,12 @@ def parsed(
     try:
         tree = json.loads(answer[0][0])
     except RecursionError:
-        raise ConfigError(f"{given} nests too deep") from None
+        raise ConfigError(f"{expression} nests too deep") from None
     if tree["error"]:
-        at = int(tree.get("position", 0)) - len(before)
-        said = tree["error_message"] if at < len(text) else "it ends too early"
+        character = int(tree.get("position", 0)) - len(before)
+        cause = tree["error_message"] if character < len(text) else "it ends too early"
         raise ConfigError(
-            f"{given} is no SQL expression: {said} (character {at + 1})", remedy=remedy
+            f"{expression} is no SQL expression: {cause} (character {character + 1})", remedy=remedy
         )
     node: Json = tree["statements"][0]["node"]
     # Whatever closes the bracket and goes on would show here.
@@ -123,24 +126,25 @@ def parsed(
         or node["modifiers"]
         or node.get("where_clause")
     ):
-        raise ConfigError(f"{given} must be one SQL expression", remedy=remedy)
-    found = list(_inside(node))
-    if any(one.get("class") in ("SUBQUERY", "WINDOW") for one in found):
-        raise ConfigError(f"{given} looks at rows of its own; it may not")
+        raise ConfigError(f"{expression} must be one SQL expression", remedy=remedy)
+    nodes = list(_inside(node))
+    if any(item.get("class") in ("SUBQUERY", "WINDOW") for item in nodes):
+        raise ConfigError(f"{expression} looks at rows of its own; it may not")
     columns = tuple(
-        dict.fromkeys(one["column_names"][0] for one in found if one.get("column_names"))
+        dict.fromkeys(item["column_names"][0] for item in nodes if item.get("column_names"))
     )
-    functions = {str(one["function_name"]).lower() for one in found if "function_name" in one}
+    functions = {str(item["function_name"]).lower() for item in nodes if "function_name" in item}
     changing = set(map(str.lower, columns)) & {*_PRESENT}
     if functions:
         changing |= functions & _changing()
     if one_row and (several := functions & _of_several_rows()):
         raise ConfigError(
-            f"{given} uses {min(several)}, which is not about one row; a condition keeps each row once or not at all"
+            f"{expression} uses {min(several)}, which is not about one row; a condition keeps "
+            "each row once or not at all"
         )
     if changing:
         raise ConfigError(
-            f"{given} uses {min(changing)}, which may change while the log is read; "
+            f"{expression} uses {min(changing)}, which may change while the log is read; "
             "write the day itself (job files know {date} and {yesterday})"
         )
     return node["select_list"][0], columns
@@ -166,11 +170,11 @@ def _inside(node: Any) -> Iterator[dict[str, Any]]:
 def _changing() -> frozenset[str]:
     """Return the functions whose value is another each time: random(), now()."""
     with connection() as opened:
-        found = opened.execute(
+        rows = opened.execute(
             "SELECT DISTINCT lower(function_name) FROM duckdb_functions() "
             "WHERE stability IS NOT NULL AND stability <> 'CONSISTENT'"
         ).fetchall()
-    return frozenset(row[0] for row in found)
+    return frozenset(row[0] for row in rows)
 
 
 @cache
@@ -203,6 +207,6 @@ def reason(problem: BaseException) -> str:
     >>> reason(ValueError('Binder Error: Referenced column "a" not found'))
     'Referenced column "a" not found'
     """
-    said = first_line(problem)
-    kind, sign, rest = said.partition(" Error: ")
-    return rest if sign and kind.replace(" ", "").isalpha() else said
+    message = first_line(problem)
+    kind, sign, detail = message.partition(" Error: ")
+    return detail if sign and kind.replace(" ", "").isalpha() else message

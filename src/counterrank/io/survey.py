@@ -52,9 +52,9 @@ class Survey:
             # Whole numbers that are too large to number the rows of a table with.
             names = (name for item in cls(spec)._shown for name in item.columns)
             arrays = [values.one_chunk(sample[name]) for name in names]
-            flat = [one.flatten() if values.is_list(one.type) else one for one in arrays]
-            ids = [one for one in flat if pa.types.is_integer(one.type)]
-            encode = any((pc.max(one).as_py() or 0) > values.LARGEST_ID for one in ids)
+            flat = [array.flatten() if values.is_list(array.type) else array for array in arrays]
+            ids = [array for array in flat if pa.types.is_integer(array.type)]
+            encode = any((pc.max(array).as_py() or 0) > values.LARGEST_ID for array in ids)
         return cls(spec, encode)
 
     @property
@@ -134,9 +134,9 @@ class Survey:
     def _names(self) -> tuple[str, ...] | None:
         if not (self.encode_actions or self.has_names):
             return None
-        found = self.labels.get("", set()) | (self.numbers if self.has_names else set())
-        _refuse_many(found, "", f"'{self.spec.fields['action'].name}'")
-        return _ordered(found)
+        names = self.labels.get("", set()) | (self.numbers if self.has_names else set())
+        _refuse_many(names, "", f"'{self.spec.fields['action'].name}'")
+        return _ordered(names)
 
     def _candidates(
         self, parts: CandidateSpec, names: tuple[str, ...] | None, sample: pa.Table
@@ -146,49 +146,48 @@ class Survey:
         size = self.largest + 1 if names is None else len(names)
         size = 0 if parts.items is None else size
         categories = {name: _ordered(self.labels.get(name, set())) for name in parts.categories}
-        found = replace(
-            parts, n_items=size, categories=categories, count=self._count(parts, sample)
-        )
+        spec = replace(parts, n_items=size, categories=categories, count=self._count(parts, sample))
         if parts.item_file is None:
-            return found
+            return spec
         from counterrank.io.decoding import read_item_features
 
-        return replace(found, item_features=read_item_features(parts.item_file, names, size))
+        return replace(spec, item_features=read_item_features(parts.item_file, names, size))
 
     def _count(self, parts: CandidateSpec, sample: pa.Table) -> int:
         """Return how many candidates a row has, about."""
-        some = parts.items or next(iter(parts.scores.values()), None)
+        field = parts.items or next(iter(parts.scores.values()), None)
         return (
             0
-            if some is None
-            else int(values.entry_counts(values.as_lists(sample[some.name], some.name)).mean()) + 1
+            if field is None
+            else int(values.entry_counts(values.as_lists(sample[field.name], field.name)).mean())
+            + 1
         )
 
     def _items(self, array: pa.Array, name: str, item: Field) -> None:
         if pa.types.is_integer(array.type):
             self.largest = max(self.largest, pc.max(array).as_py() or 0)
-        whole = item.form == "text" and values.is_text(array.type)
-        if whole:
+        of_numbers = item.form == "text" and values.is_text(array.type)
+        if of_numbers:
             fits = pc.match_substring_regex(array, r"^\s*-?\d+(\.0*)?\s*$")
-            whole = pc.all(fits).as_py() is not False
-        named = values.is_text(array.type) and not whole
+            of_numbers = pc.all(fits).as_py() is not False
+        named = values.is_text(array.type) and not of_numbers
         self.has_names |= named
         if named or self.encode_actions:
             self._note(array, "", f"'{name}'")
-        elif whole and len(self.numbers) <= MOST_LABELS:  # beyond, they are no vocabulary
+        elif of_numbers and len(self.numbers) <= MOST_LABELS:  # beyond, they are no vocabulary
             self.numbers |= values.distinct(array)
 
     def _note(self, array: pa.Array, key: str, what: str) -> None:
-        known = self.labels.setdefault(key, set())
-        known |= values.distinct(array)
-        _refuse_many(known, key, what)
+        labels = self.labels.setdefault(key, set())
+        labels |= values.distinct(array)
+        _refuse_many(labels, key, what)
 
 
-def _refuse_many(known: set[str], key: str, what: str) -> None:
-    if len(known) > MOST_LABELS:
+def _refuse_many(labels: set[str], key: str, what: str) -> None:
+    if len(labels) > MOST_LABELS:
         raise LogError(
             f"{what} has more than {MOST_LABELS:,} different names (such as "
-            f"'{min(known)[:40]}'); "
+            f"'{min(labels)[:40]}'); "
             + (
                 "use integer ids"
                 if key == ""
@@ -268,19 +267,19 @@ def plan(
 ) -> ReadPlan:
     """Return how to read files in parts; what is not Parquet with one row per ranking is made so."""
     if isinstance(path, list):
-        found, shown = path, path[0].title
+        entries, shown = path, path[0].title
     else:
-        found = expand(path, format, decimal=options.decimal, version=options.version)
+        entries = expand(path, format, decimal=options.decimal, version=options.version)
         shown = os.fspath(path)
-    found, options, joined = with_scores(in_folders(found, options.where), options)
-    files, sample, spec, options = examined(found, options, in_memory=False)
+    entries, options, joined = with_scores(in_folders(entries, options.where), options)
+    files, sample, spec, options = examined(entries, options, in_memory=False)
     spec = replace(spec, scores=joined)
     survey = Survey.of(spec, options, sample)
     files = [tables.parquet(file) for file in files]
     if spec.layout != "long" and options.events is None:
         return _planned(files, survey, sample, options)
-    made = _prepared(files, survey, shown, options)
-    return _planned(made, survey, tables.sample(made[0]), options, known=True)
+    prepared = _prepared(files, survey, shown, options)
+    return _planned(prepared, survey, tables.sample(prepared[0]), options, surveyed=True)
 
 
 def examined(
@@ -325,11 +324,11 @@ def _prepared(
 
 def _planned(
     files: list[DataFile], survey: Survey, sample: pa.Table, options: ReadOptions,
-    *, known: bool = False,
+    *, surveyed: bool = False,
 ) -> ReadPlan:  # fmt: skip
     with guard(files[0].title, prefix=True):
         survey.absorb(sample)
-    if not known and not _settled(files, survey, sample):
+    if not surveyed and not _settled(files, survey, sample):
         for file in files:
             for table in tables.batches(file, survey.columns):
                 with guard(file.title, prefix=True):
@@ -374,30 +373,32 @@ def opening(files: list[DataFile], *, complete: bool = True) -> tuple[list[DataF
     say.
     """
     samples = ((index, tables.sample(file)) for index, file in enumerate(files))
-    index, sample = next((one for one in samples if one[1].num_rows), (0, None))
+    index, sample = next((numbered for numbered in samples if numbered[1].num_rows), (0, None))
     if sample is None:
         raise LogError(f"{files[0].title} is empty: it has columns but no rows")
-    known = set(sample.column_names)
+    names = set(sample.column_names)
     for file in files[index + 1 :] if complete else ():
         # A table knows its columns, and the first file was completed by them.
         for item in tables.schema(file) if file.table is None else ():
-            if item.name not in known:
-                known.add(item.name)
+            if item.name not in names:
+                names.add(item.name)
                 sample = sample.append_column(item, pa.nulls(sample.num_rows, item.type))
     return files[index:], sample
 
 
 def refuse_disagreement(spec: LogSpec, files: list[DataFile], sample: pa.Table) -> None:
     """Raise when a column that is read holds text in one file and numbers in another, say."""
-    asked = set(spec.columns) - spec.unasked
-    known = {item.name: (item.type, files[0].title) for item in sample.schema if item.name in asked}
+    columns = set(spec.columns) - spec.unasked
+    types = {
+        item.name: (item.type, files[0].title) for item in sample.schema if item.name in columns
+    }
     for file in files[1:] if files[0].table is None else ():
         for item in tables.schema(file):
-            if item.name not in known:
+            if item.name not in types:
                 continue
-            kind, path = known[item.name]
+            kind, path = types[item.name]
             if pa.types.is_null(kind):
-                known[item.name] = item.type, file.title
+                types[item.name] = item.type, file.title
             elif not pa.types.is_null(item.type) and _sort(kind) != _sort(item.type):
                 raise LogError(
                     f"{file.title}: '{item.name}' holds {item.type}, but {kind} in {path}; the files "
@@ -420,10 +421,10 @@ def _sort(kind: pa.DataType) -> str:
 def refuse_folders(spec: LogSpec, files: list[DataFile]) -> None:
     """Raise when the name of a folder would say what only the rows can: an item, a reward, a probability."""
     fields = (*spec.fields.values(), *spec.targets.values(), *spec.dists.values())
-    taken = {name for field in fields for name in field.columns} | {spec.ranking, spec.position}
+    columns = {name for field in fields for name in field.columns} | {spec.ranking, spec.position}
     for file in files:
         for key, value in file.partitions:
-            if key in taken:
+            if key in columns:
                 raise LogError(
                     f"{file.path}: the folder '{key}={value}' gives every row the same '{key}', "
                     "which each ranking has its own of; put it into the file and rename the folder"
@@ -444,10 +445,10 @@ def in_folders(files: list[DataFile], where: Where | None) -> list[DataFile]:
         [_fragment(file) for file in files], schema, ds.ParquetFileFormat(), fs.LocalFileSystem()
     ).get_fragments(filter=where.expression(schema))
     paths = {fragment.path for fragment in may}
-    kept = [file for file in files if file.path in paths]
-    if not kept:
+    matching = [file for file in files if file.path in paths]
+    if not matching:
         raise no_match(where)
-    return kept
+    return matching
 
 
 def no_match(where: Where | None) -> LogError:
@@ -459,25 +460,25 @@ def no_match(where: Where | None) -> LogError:
 
 def pruned(parts: tuple[FilePart, ...], where: Where) -> tuple[FilePart, ...]:
     """Return the parts that can hold rows of the condition, by Parquet's column statistics."""
-    kept = []
-    for part in parts:
-        file = part.file
+    matching = []
+    for file_part in parts:
+        file = file_part.file
         with guard(file.title, prefix=True), tables.open_parquet(file) as opened:
             schema = opened.schema_arrow
-            beside = [pa.field(key, value.type) for key, value in file.partitions]
-            for item in (*beside, *(file.table or ())):
+            partitions = [pa.field(key, value.type) for key, value in file.partitions]
+            for item in (*partitions, *(file.table or ())):
                 schema = schema if item.name in schema.names else schema.append(item)
-            fragment = _fragment(file, part.groups)
+            fragment = _fragment(file, file_part.groups)
             if fragment.subset(filter=where.expression(schema), schema=schema).row_groups:
-                kept.append(part)
-    return tuple(kept)
+                matching.append(file_part)
+    return tuple(matching)
 
 
 def _fragment(file: DataFile, groups: tuple[int, ...] | None = None) -> Any:
     """Return Arrow's own description of a file, which it holds against conditions."""
     import pyarrow.dataset as ds
 
-    said = [
+    conditions = [
         pc.field(key) == value if value.is_valid else pc.field(key).is_null()
         for key, value in file.partitions
     ]
@@ -486,9 +487,9 @@ def _fragment(file: DataFile, groups: tuple[int, ...] | None = None) -> Any:
         if groups and stores.is_url(file.path)
         else (fs.LocalFileSystem(), file.path)
     )
-    known = reduce(and_, said, pc.scalar(True))
+    partitioned = reduce(and_, conditions, pc.scalar(True))
     return ds.ParquetFileFormat().make_fragment(
-        path, filesystem=system, partition_expression=known, row_groups=groups
+        path, filesystem=system, partition_expression=partitioned, row_groups=groups
     )
 
 

@@ -113,28 +113,28 @@ def read_table(file: DataFile, columns: Columns = None) -> pa.Table:
     """Return a whole file, or some of its columns."""
     file = parquet(file)
     with opened_parquet(file) as opened:
-        wanted = present(opened.schema_arrow, columns, file)
-        refuse_bomb(opened, file, wanted)
+        read_columns = present(opened.schema_arrow, columns, file)
+        refuse_bomb(opened, file, read_columns)
         leaves = (opened.metadata.schema.column(j) for j in range(opened.metadata.num_columns))
         if not any(
             leaf.physical_type == "BYTE_ARRAY"
-            and (wanted is None or leaf.path.partition(".")[0] in wanted)
+            and (read_columns is None or leaf.path.partition(".")[0] in read_columns)
             for leaf in leaves
         ):
-            return _completed(opened.read(columns=wanted), file, columns)
+            return _completed(opened.read(columns=read_columns), file, columns)
         # A dictionary of long texts is small in the file and in its metadata, and huge once written
         # out.
-        pieces = opened.iter_batches(batch_size=TEXT_BATCH, columns=wanted)
-        found = list(bounded(map(as_table, pieces), file))
-        table = pa.concat_tables(found) if found else opened.read(columns=wanted)
+        pieces = opened.iter_batches(batch_size=TEXT_BATCH, columns=read_columns)
+        batches = list(bounded(map(as_table, pieces), file))
+        table = pa.concat_tables(batches) if batches else opened.read(columns=read_columns)
         return _completed(table, file, columns)
 
 
 def schema(file: DataFile) -> pa.Schema:
     """Return the names and types of a file's columns."""
-    found = metadata(file).schema.to_arrow_schema()
-    refuse_twice(found.names, f"{file.title}: ")
-    return found
+    file_schema = metadata(file).schema.to_arrow_schema()
+    refuse_twice(file_schema.names, f"{file.title}: ")
+    return file_schema
 
 
 def refuse_twice(names: Sequence[str], where: str) -> None:
@@ -147,12 +147,12 @@ def refuse_twice(names: Sequence[str], where: str) -> None:
 def sample(file: DataFile, rows: int = 1000) -> pa.Table:
     """Return about the first `rows` rows of a file, all columns."""
     file = parquet(file)
-    found = schema(file)
+    file_schema = schema(file)
     with opened_parquet(file) as opened:
         first = next(filter(_has_rows, opened.iter_batches(batch_size=rows)), None)
-        table = found.empty_table() if first is None else as_table(first)
+        table = file_schema.empty_table() if first is None else as_table(first)
         # The metadata of the file say what its propensities are.
-        return _completed(table.replace_schema_metadata(found.metadata), file, None)
+        return _completed(table.replace_schema_metadata(file_schema.metadata), file, None)
 
 
 def batches(file: DataFile, columns: Columns = None) -> Iterator[pa.Table]:
@@ -171,14 +171,16 @@ def row_groups(
         steady(file),
         open_parquet(file, ahead=True) as opened,
     ):
-        wanted = present(opened.schema_arrow, columns, file)
+        read_columns = present(opened.schema_arrow, columns, file)
         # Workers have a part each. Arrow's own threads, shared by all, would be a queue between them.
-        found = opened.iter_batches(
-            batch_size=rows, row_groups=list(groups), columns=wanted, use_threads=False
+        batches = opened.iter_batches(
+            batch_size=rows, row_groups=list(groups), columns=read_columns, use_threads=False
         )
         # A chain of `map` and `filter` holds no batch while the caller works on it.
-        pieces = map(as_table, filter(_has_rows, found))
-        complete = not file.partitions and (wanted is None or len(wanted) == len(columns or ()))
+        pieces = map(as_table, filter(_has_rows, batches))
+        complete = not file.partitions and (
+            read_columns is None or len(read_columns) == len(columns or ())
+        )
         yield from (pieces if complete else (_completed(piece, file, columns) for piece in pieces))
 
 
@@ -198,12 +200,12 @@ def open_parquet(file: DataFile, *, ahead: bool = False) -> Any:
     large questions sooner than many small ones: there `ahead` fetches all that was asked for at
     once, and else pages come as they are needed.
     """
-    away, key = stores.is_url(file.path), (file.path, file.stamp)
+    remote, key = stores.is_url(file.path), (file.path, file.stamp)
     opened = pq.ParquetFile(
-        stores.kept_open(file.path, file.stamp) if away else file.path,
+        stores.kept_open(file.path, file.stamp) if remote else file.path,
         metadata=_FOOTERS.get(key),
-        pre_buffer=away and ahead,
-        buffer_size=_PAGES if away and not ahead else 0,
+        pre_buffer=remote and ahead,
+        buffer_size=_PAGES if remote and not ahead else 0,
         thrift_container_size_limit=_MOST_THRIFT,
     )
     if file.stamp is not None and key not in _FOOTERS:
@@ -233,21 +235,21 @@ _PAGES = 256 << 10
 def metadata(file: DataFile) -> Any:
     """Return what a Parquet file says of itself."""
     file = parquet(file)
-    known = _FOOTERS.get((file.path, file.stamp))
-    if known is not None:
-        return known
+    footer = _FOOTERS.get((file.path, file.stamp))
+    if footer is not None:
+        return footer
     with opened_parquet(file) as opened:
         return opened.metadata
 
 
 def _completed(table: pa.Table, file: DataFile, columns: Columns) -> pa.Table:
     """Return a piece with what the folders above its file say, and nulls for columns that its table got later."""
-    beside = dict(file.partitions)
+    added = dict(file.partitions)
     for item in file.table or ():
-        beside.setdefault(item.name, pa.scalar(None, item.type))
-    known = set(table.column_names)
-    for name, value in beside.items():
-        if (columns is None or name in columns) and name not in known:
+        added.setdefault(item.name, pa.scalar(None, item.type))
+    names = set(table.column_names)
+    for name, value in added.items():
+        if (columns is None or name in columns) and name not in names:
             table = table.append_column(name, pa.repeat(value, table.num_rows))
     return table
 
@@ -271,13 +273,13 @@ def with_points(table: pa.Table, decimal: str) -> pa.Table:
 _COMMA_NUMBERS = re.compile(r"^\s*[\[(]?[-+\d,.eE\s;|]*[\])]?\s*$")
 
 
-def refuse_missing(columns: Sequence[str], known: Sequence[str]) -> None:
+def refuse_missing(columns: Sequence[str], available: Sequence[str]) -> None:
     """Raise when a table lacks a column that events are joined by, or another."""
     for name in columns:
-        if name not in known:
+        if name not in available:
             raise LogError(
-                f"there is no column '{name}'{suggestion(name, known)}",
-                remedy=f"columns are {listed(known)}",
+                f"there is no column '{name}'{suggestion(name, available)}",
+                remedy=f"columns are {listed(available)}",
             )
 
 
@@ -304,13 +306,13 @@ def _from_arrow(file: DataFile) -> list[DataFile]:
     import pyarrow.ipc as ipc
 
     def pieces() -> Iterator[tuple[pa.Table, str]]:
-        away = stores.is_url(file.path)
-        with stores.opened(file.path) if away else pa.memory_map(file.path) as source:
+        remote = stores.is_url(file.path)
+        with stores.opened(file.path) if remote else pa.memory_map(file.path) as source:
             stream = file.format == "arrow-stream"
             reader = ipc.open_stream(source) if stream else ipc.open_file(source)
             yield reader.schema.empty_table(), file.path
-            every = reader if stream else map(reader.get_batch, range(reader.num_record_batches))
-            for batch in every:
+            batches = reader if stream else map(reader.get_batch, range(reader.num_record_batches))
+            for batch in batches:
                 # Arrow trusts offsets in a file; a damaged one would be read out of bounds.
                 batch.validate(full=True)
                 yield as_table(batch), file.path
@@ -348,12 +350,14 @@ def _from_csv(file: DataFile) -> list[DataFile]:
         try:
             return written(pieces())
         except pa.ArrowInvalid as problem:
-            found = re.match(r"In CSV column #(\d+): .*conversion error", str(problem))
-            if found is None:
+            failure = re.match(r"In CSV column #(\d+): .*conversion error", str(problem))
+            if failure is None:
                 raise
-            stem, kind = names[int(found[1])].rstrip("0123456789"), types[names[int(found[1])]]
+            stem, kind = names[int(failure[1])].rstrip("0123456789"), types[names[int(failure[1])]]
             wider = _WIDER.get(kind, pa.string())
-            types |= {one: wider for one in names if one.startswith(stem) and types[one] == kind}
+            types |= {
+                name: wider for name in names if name.startswith(stem) and types[name] == kind
+            }
 
 
 #: The types to try where one does not hold for a whole column; text for all others.
@@ -423,10 +427,10 @@ def _from_json(file: DataFile) -> list[DataFile]:
             pieces = chain([reader.schema.empty_table()], map(as_table, reader))
             return written((piece.cast(kinds), file.path) for piece in pieces)
     except duckdb.Error as problem:
-        said = sql.reason(problem)
-        if "UTF-8" in said:
+        message = sql.reason(problem)
+        if "UTF-8" in message:
             raise not_utf8(file.path) from None
-        raise LogError(f"{file.path} is not valid JSON Lines: {said}") from None
+        raise LogError(f"{file.path} is not valid JSON Lines: {message}") from None
     finally:
         room.close()
 

@@ -33,23 +33,23 @@ class TargetLists:
     query: str
     codes: Mapping[str, Ints] = field(default_factory=dict)
 
-    def read(self, known: tuple[str, ...] | None) -> tuple[Self, tuple[str, ...] | None]:
+    def read(self, names: tuple[str, ...] | None) -> tuple[Self, tuple[str, ...] | None]:
         """Return the lists in the file, and the names of all items, the log's own first.
 
-        `known` are the items' names by id, where they have any.
+        `names` are the items' names by id, where they have any.
         """
         with guard(self.path, prefix=True):
             lists = _lists(self.path)
-            flat = pa.array([document for one in lists.values() for document in one])
-            if known is None:
+            flat = pa.array([document for documents in lists.values() for document in documents])
+            if names is None:
                 codes = values.integers(flat, "document", lambda row: f"entry {row}")
             else:
                 text = values.as_text(flat)
-                known = (*known, *sorted(set(text.to_pylist()) - set(known)))
-                codes = values.codes(text, known, "document", str)
-        ends = np.cumsum([len(one) for one in lists.values()])
-        found = dict(zip(lists, np.split(codes, ends[:-1]), strict=True))
-        return replace(self, codes=found), known
+                names = (*names, *sorted(set(text.to_pylist()) - set(names)))
+                codes = values.codes(text, names, "document", str)
+        ends = np.cumsum([len(documents) for documents in lists.values()])
+        by_query = dict(zip(lists, np.split(codes, ends[:-1]), strict=True))
+        return replace(self, codes=by_query), names
 
     @property
     def n_items(self) -> int:
@@ -62,18 +62,18 @@ class TargetLists:
         queries = values.as_text(pa.array(log.columns[self.query])).to_pylist()
         for row, query in enumerate(queries):
             if query not in self.codes:
-                seen = "no query" if query is None else f"the query '{query[:60]}'"
+                query_text = "no query" if query is None else f"the query '{query[:60]}'"
                 raise LogError(
-                    f"row {log.numbers[row]} has {seen}, of which {self.path} has no list; give a "
+                    f"row {log.numbers[row]} has {query_text}, of which {self.path} has no list; give a "
                     "list for every query, or leave such rows out with "
                     f"{say('--where', 'CONDITION')}"
                 )
-            found = self.codes[query][: log.K]
-            ranking[row, : len(found)] = found
+            documents = self.codes[query][: log.K]
+            ranking[row, : len(documents)] = documents
         if isinstance(log.propensity, Propensity) and log.propensity.kind == "factored":
             # Slots that were filled one by one, perhaps with one item twice, are compared one by one.
-            same = (ranking == log.action) | (log.action < 0)
-            return Propensity("factored", same.astype(np.float64))
+            agrees = (ranking == log.action) | (log.action < 0)
+            return Propensity("factored", agrees.astype(np.float64))
         policy = Deterministic(ranking, max(self.n_items, log.n_actions))
         policy.rule = self
         return policy
@@ -86,12 +86,12 @@ def _lists(path: str) -> dict[str, list[Any]]:
 
     pieces = []
     for file in expand(path):
-        known = tables.sample(file, 1).column_names
+        columns = tables.sample(file, 1).column_names
         for name in COLUMNS:
-            if name not in known:
+            if name not in columns:
                 raise LogError(
                     f"{file.path} has no column '{name}'; lists of a ranker have the "
-                    f"columns {', '.join(COLUMNS)}, here are {listed(known)}"
+                    f"columns {', '.join(COLUMNS)}, here are {listed(columns)}"
                 )
         pieces.append(tables.read_table(file, COLUMNS))
     table = pa.concat_tables(pieces, promote_options="permissive")
@@ -105,9 +105,9 @@ def _lists(path: str) -> dict[str, list[Any]]:
     spec = LogSpec(
         layout="long", fields={"action": document, "reward": document}, ranking="query", position="rank"
     )  # fmt: skip
-    found = rankings_in(table, spec)
-    queries = values.as_text(values.one_chunk(found["query"])).to_pylist()
-    lists = dict(zip(queries, found["document"].to_pylist(), strict=True))
+    rankings = rankings_in(table, spec)
+    queries = values.as_text(values.one_chunk(rankings["query"])).to_pylist()
+    lists = dict(zip(queries, rankings["document"].to_pylist(), strict=True))
     for query, documents in lists.items():
         document, count = Counter(documents).most_common(1)[0]
         if count > 1:

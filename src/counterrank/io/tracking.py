@@ -38,19 +38,21 @@ class _Tracked:
     shown: list[Json] = field(default_factory=list)
     events: list[Json] = field(default_factory=list)
 
-    def ranking(self, name: str, items: Sequence[Any], **more: Any) -> None:
+    def ranking(self, name: str, items: Sequence[Any], **columns: Any) -> None:
         """Add a ranking; an item that stands there twice counts where it stood first."""
         for place, item in enumerate(dict.fromkeys(map(str, items)), 1):
             self.shown.append(
-                {"ranking": name, "position": place, "action": item, "propensity_scores": -place, **more}
+                {"ranking": name, "position": place, "action": item, "propensity_scores": -place, **columns}
             )  # fmt: skip
 
     def event(
-        self, kind: str, ranking: str | None, item: Any, time: int | None, **more: Any
+        self, kind: str, ranking: str | None, item: Any, time: int | None, **columns: Any
     ) -> None:
         """Add an event; one without a ranking is counted as such."""
-        about = None if item is None else str(item)
-        self.events.append({"kind": kind, "ranking": ranking, "item": about, "time": time, **more})
+        item_id = None if item is None else str(item)
+        self.events.append(
+            {"kind": kind, "ranking": ranking, "item": item_id, "time": time, **columns}
+        )
 
     @property
     def kinds(self) -> list[str]:
@@ -82,14 +84,14 @@ class _Tracked:
         logger = options.logger
         if logger is None and options.require_propensity and "propensity" not in roles:
             logger = PolicySpec("top")
-        own = replace(
+        joined_options = replace(
             options,
             columns=roles,
             logger=logger,
             events=events,
             rewards={name: name for name in aggregates},
         )
-        return table, own, notes
+        return table, joined_options, notes
 
 
 def _aggregate(kind: str) -> str:
@@ -108,11 +110,11 @@ def _documents(path: Path) -> Iterator[tuple[Json, str]]:
     """Yield the rows of files as objects, and the file of each; wrapped as search hits or not."""
     for file in expand(path):
         for row in _lines(file) if file.format == "jsonl" else tables.read_table(file).to_pylist():
-            found = row.get("_source", row)
+            content = row.get("_source", row)
             # The bulk form has a line that names an index before each document.
             action = len(row) == 1 and isinstance(row.get("index", row.get("create")), dict)
-            if isinstance(found, dict) and not action:
-                yield found, file.path
+            if isinstance(content, dict) and not action:
+                yield content, file.path
 
 
 def _lines(file: DataFile) -> Iterator[Json]:
@@ -121,30 +123,30 @@ def _lines(file: DataFile) -> Iterator[Json]:
             if not line.strip():
                 continue
             try:
-                found = json.loads(line)
+                content = json.loads(line)
             except (ValueError, RecursionError) as problem:
                 raise LogError(f"{file.path}, line {number} is not JSON: {problem}") from None
-            if not isinstance(found, dict):
+            if not isinstance(content, dict):
                 raise LogError(f"{file.path}, line {number} is no object")
-            yield found
+            yield content
 
 
-def _moment(given: Any) -> int | None:
+def _moment(moment: Any) -> int | None:
     """Return a time in microseconds: of text, or of a number of seconds, milliseconds or less.
 
     >>> _moment("1970-01-01T00:00:01Z"), _moment(1717527762129), _moment("")
     (1000000, 1717527762129000, None)
     """
-    if given in (None, ""):
+    if moment in (None, ""):
         return None
     try:
-        number = float(given)
+        number = float(moment)
     except (TypeError, ValueError):
         try:
-            found = datetime.fromisoformat(str(given))
+            parsed = datetime.fromisoformat(str(moment))
         except ValueError:
-            raise LogError(f"the timestamp {str(given)[:60]!r} is no time") from None
-        zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
+            raise LogError(f"the timestamp {str(moment)[:60]!r} is no time") from None
+        zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
         return int(zoned.timestamp() * 1e6)
     for limit, scale in ((1e17, 1e-3), (1e14, 1.0), (1e11, 1e3)):
         if abs(number) > limit:
@@ -153,10 +155,10 @@ def _moment(given: Any) -> int | None:
 
 
 def _inside(row: Json, *path: str) -> Any:
-    found: Any = row
+    value: Any = row
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 @adapter
@@ -184,11 +186,11 @@ def read_ubi(path: Path, options: ReadOptions) -> Converted:
             f"there are no {'events' if queries else 'queries'} of User Behavior Insights among the "
             "files; export both ubi_queries and ubi_events"
         )
-    found, unanswered = _ubi(queries, events)
-    if not found.shown:
+    tracked, unanswered = _ubi(queries, events)
+    if not tracked.shown:
         raise LogError(f"no query has hits or impressions: '{_HITS[0]}' is empty in every row")
     notes = (UNANSWERED,) * unanswered
-    return found.converted(options, _wanted(options, {"click": "click"}), notes)
+    return tracked.converted(options, _wanted(options, {"click": "click"}), notes)
 
 
 def _add_query(queries: dict[str, Json], row: Json, file: str) -> None:
@@ -200,49 +202,49 @@ def _add_query(queries: dict[str, Json], row: Json, file: str) -> None:
     hits: Any = next((row[name] for name in _HITS if row.get(name) is not None), [])
     if not isinstance(hits, (list, tuple)):
         raise LogError(f"{file}: '{_HITS[0]}' holds {str(hits)[:40]!r}, not lists of ids")
-    known = queries.setdefault(str(row["query_id"]), {**row, "hits": []})
-    known["hits"] += hits
+    query = queries.setdefault(str(row["query_id"]), {**row, "hits": []})
+    query["hits"] += hits
 
 
 def _ubi(queries: dict[str, Json], events: list[Json]) -> tuple[_Tracked, bool]:
-    found = _Tracked()
-    seen: dict[str, list[tuple[float, int, str]]] = {}
-    about = [
+    tracked = _Tracked()
+    impressions: dict[str, list[tuple[float, int, str]]] = {}
+    objects = [
         (
-            str(one.get("query_id")),
-            _inside(one, "event_attributes", "object", "object_id"),
-            _inside(one, "event_attributes", "position", "ordinal"),
+            str(event.get("query_id")),
+            _inside(event, "event_attributes", "object", "object_id"),
+            _inside(event, "event_attributes", "position", "ordinal"),
         )
-        for one in events
+        for event in events
     ]
-    for number, (name, item, ordinal) in enumerate(about):
+    for number, (name, item, ordinal) in enumerate(objects):
         if events[number]["action_name"] == "impression" and item is not None:
             place = number if ordinal is None else float(ordinal)
-            seen.setdefault(name, []).append((place, number, str(item)))
+            impressions.setdefault(name, []).append((place, number, str(item)))
     unanswered = False
     places: dict[str, dict[float, str]] = {}
-    by_event = {str(one.get("query_id")): one for one in reversed(events)}
-    for name in dict.fromkeys([*queries, *seen]):
+    by_event = {str(event.get("query_id")): event for event in reversed(events)}
+    for name in dict.fromkeys([*queries, *impressions]):
         row = queries.get(name) or by_event[name]
-        if name in seen:
-            ordered = sorted(seen[name])
+        if name in impressions:
+            ordered = sorted(impressions[name])
             items = [item for _, _, item in ordered]
             places[name] = {place: item for place, _, item in ordered}
         else:
             items = list(map(str, row["hits"]))
             places[name] = dict(enumerate(items, 1))
         unanswered |= not items
-        found.ranking(
+        tracked.ranking(
             name, items, unit=row.get("client_id"), query=row.get("user_query"), query_id=name,
             application=row.get("application"), timestamp=_moment(row.get("timestamp")),
         )  # fmt: skip
-    for one, (name, item, ordinal) in zip(events, about, strict=True):
-        if one["action_name"] != "impression":
+    for event, (name, item, ordinal) in zip(events, objects, strict=True):
+        if event["action_name"] != "impression":
             if item is None and ordinal is not None:
                 item = places.get(name, {}).get(float(ordinal))
-            time = _moment(one.get("timestamp"))
-            found.event(str(one["action_name"]), name, item, time)
-    return found, unanswered
+            time = _moment(event.get("timestamp"))
+            tracked.event(str(event["action_name"]), name, item, time)
+    return tracked, unanswered
 
 
 #: The lists that a visitor saw, by time: when, which ranking, with which items.
@@ -251,8 +253,8 @@ _Views = dict[tuple[Any, ...], list[tuple[int, str, set[str]]]]
 
 def _seen_before(views: _Views, key: tuple[Any, ...], time: int, item: str) -> str | None:
     """Return the last list before a moment that showed an item, or else the last one."""
-    seen = views.get(key, [])
-    past = seen[: bisect_right(seen, time, key=lambda one: one[0])]
+    lists = views.get(key, [])
+    past = lists[: bisect_right(lists, time, key=lambda view: view[0])]
     showing = [ranking for _, ranking, items in past if item in items]
     return showing[-1] if showing else past[-1][1] if past else None
 
@@ -265,7 +267,7 @@ def read_ga4(path: Path, options: ReadOptions) -> Converted:
     the visitor's last list before them, in the same session, that shows the item.
     """
     rows = [row for row, _ in _documents(path) if row.get("event_name")]
-    found, views = _Tracked(), _Views()
+    tracked, views = _Tracked(), _Views()
     rows.sort(key=lambda row: _moment(row.get("event_timestamp")) or 0)
     for number, row in enumerate(rows):
         if row["event_name"] != "view_item_list":
@@ -273,53 +275,53 @@ def read_ga4(path: Path, options: ReadOptions) -> Converted:
         time, items = _moment(row.get("event_timestamp")) or 0, _items(row)
         user, session = row.get("user_pseudo_id"), _parameter(row, "ga_session_id")
         name = f"{user}.{session}.{time}.{number}"
-        ids = [str(one["item_id"]) for one in items]
+        ids = [str(item["item_id"]) for item in items]
         for key in ((user, session), (user, session, _list_of(row, items))):
             views.setdefault(key, []).append((time, name, set(ids)))
-        found.ranking(
+        tracked.ranking(
             name, ids, unit=user, list=_list_of(row, items), timestamp=time,
             x_device=_inside(row, "device", "category"),
         )  # fmt: skip
     kinds = {"select_item": "click", "purchase": "purchase"}
     for row in rows:
         for item in _items(row) if row["event_name"] in kinds else ():
-            _ga4_event(found, views, row, item, kinds[row["event_name"]])
-    if not found.shown:
+            _ga4_event(tracked, views, row, item, kinds[row["event_name"]])
+    if not tracked.shown:
         raise LogError("no row is a 'view_item_list' of Google Analytics 4 with items")
     rewards = {"clicks": "click", "purchases": "purchase", "revenue": "revenue"}
-    made = [*found.kinds, *(kind for kind, own in _PAID.items() if own in found.kinds)]
-    known = {name: kind for name, kind in rewards.items() if kind in made}
-    return found.converted(options, _wanted(options, known or rewards))
+    available = [*tracked.kinds, *(kind for kind, paid in _PAID.items() if paid in tracked.kinds)]
+    present = {name: kind for name, kind in rewards.items() if kind in available}
+    return tracked.converted(options, _wanted(options, present or rewards))
 
 
-def _ga4_event(found: _Tracked, views: _Views, row: Json, item: Json, kind: str) -> None:
+def _ga4_event(tracked: _Tracked, views: _Views, row: Json, item: Json, kind: str) -> None:
     user, session = row.get("user_pseudo_id"), _parameter(row, "ga_session_id")
     time, name = _moment(row.get("event_timestamp")) or 0, str(item["item_id"])
-    own = _list_of(row, [item])
-    key = (user, session) if kind == "purchase" or own is None else (user, session, own)
+    list_name = _list_of(row, [item])
+    key = (user, session) if kind == "purchase" or list_name is None else (user, session, list_name)
     price = item.get("item_revenue") or (item.get("price") or 0) * (item.get("quantity") or 1)
     amount = float(price) if kind == "purchase" else None
-    found.event(kind, _seen_before(views, key, time, name), name, time, revenue=amount)
+    tracked.event(kind, _seen_before(views, key, time, name), name, time, revenue=amount)
 
 
 def _items(row: Json) -> list[Json]:
     """Return the items of a row in the order of their places."""
-    items = [one for one in row.get("items") or () if _inside(one, "item_id") is not None]
-    return sorted(items, key=lambda one: float(one.get("item_list_index") or 0))
+    items = [item for item in row.get("items") or () if _inside(item, "item_id") is not None]
+    return sorted(items, key=lambda item: float(item.get("item_list_index") or 0))
 
 
 def _parameter(row: Json, name: str) -> Any:
     """Return a parameter of an event, whichever type it has."""
-    for one in row.get("event_params") or ():
-        if one.get("key") == name:
-            return next((v for v in (one.get("value") or {}).values() if v is not None), None)
+    for parameter in row.get("event_params") or ():
+        if parameter.get("key") == name:
+            return next((v for v in (parameter.get("value") or {}).values() if v is not None), None)
     return None
 
 
 def _list_of(row: Json, items: Sequence[Json]) -> Any:
-    inside = [one.get(name) for one in items for name in ("item_list_id", "item_list_name")]
+    inside = [item.get(name) for item in items for name in ("item_list_id", "item_list_name")]
     ids = [_parameter(row, "item_list_id"), _parameter(row, "item_list_name"), *inside]
-    return next((one for one in ids if one not in (None, "", "(not set)")), None)
+    return next((list_id for list_id in ids if list_id not in (None, "", "(not set)")), None)
 
 
 @adapter
@@ -328,33 +330,35 @@ def read_metarank(path: Path, options: ReadOptions) -> Converted:
 
     Fields of a ranking are context, fields of its items features of candidates.
     """
-    found = _Tracked()
+    tracked = _Tracked()
     for row, file in _documents(path):
         kind = row.get("event")
         time, user = _moment(row.get("timestamp")), row.get("user") or row.get("session")
         if kind == "ranking":
             items = row.get("items") or ()
             context = {f"x_{name}": value for name, value in _fields(row)}
-            before = len(found.shown)
-            ids = [one.get("id") for one in items]
-            found.ranking(str(row.get("id")), ids, unit=user, timestamp=time, **context)
-            features = {str(one.get("id")): dict(_fields(one)) for one in items}
-            for shown in found.shown[before:]:
+            before = len(tracked.shown)
+            ids = [item.get("id") for item in items]
+            tracked.ranking(str(row.get("id")), ids, unit=user, timestamp=time, **context)
+            features = {str(item.get("id")): dict(_fields(item)) for item in items}
+            for shown in tracked.shown[before:]:
                 shown |= {f"z_{name}": value for name, value in features[shown["action"]].items()}
         elif kind == "interaction":
-            found.event(str(row.get("type")), str(row.get("ranking")), row.get("item"), time)
+            tracked.event(str(row.get("type")), str(row.get("ranking")), row.get("item"), time)
         elif kind not in ("item", "user"):
             raise LogError(
                 f"{file}: an event of Metarank is a ranking or an interaction, got {kind!r}"
             )
-    if not found.shown:
+    if not tracked.shown:
         raise LogError("no event is a 'ranking' of Metarank with items")
-    ordered = sorted(found.kinds, key=lambda one: one != "click")
-    return found.converted(options, _wanted(options, {one: one for one in ordered or ["click"]}))
+    ordered = sorted(tracked.kinds, key=lambda event_type: event_type != "click")
+    return tracked.converted(
+        options, _wanted(options, {event_type: event_type for event_type in ordered or ["click"]})
+    )
 
 
 def _fields(row: Json) -> Iterator[tuple[str, Any]]:
     """Yield the fields of an event that hold one value."""
-    for one in row.get("fields") or ():
-        if isinstance(one.get("value"), (str, int, float, bool)):
-            yield str(one.get("name")), one["value"]
+    for entry in row.get("fields") or ():
+        if isinstance(entry.get("value"), (str, int, float, bool)):
+            yield str(entry.get("name")), entry["value"]

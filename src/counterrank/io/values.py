@@ -91,13 +91,13 @@ def integers(array: pa.Array, name: str, place: Place) -> Ints:
         array = array.cast(pa.uint8())
     if pa.types.is_integer(array.type):
         try:
-            whole = array.cast(pa.int64())
+            ids = array.cast(pa.int64())
         except pa.ArrowInvalid:
             raise _too_large(name) from None
-        whole = _filled(whole, -1)
-        if len(whole) and pc.max(whole).as_py() > LARGEST_ID:
+        ids = _filled(ids, -1)
+        if len(ids) and pc.max(ids).as_py() > LARGEST_ID:
             raise _too_large(name)
-        return np.asarray(as_numpy(whole), dtype=np.int64)
+        return np.asarray(as_numpy(ids), dtype=np.int64)
     values = floats(array, name, place)
     missing = np.isnan(values)
     # A null turns pandas' integers into floats, which hold every whole number up to 2**53 only.
@@ -129,16 +129,16 @@ def codes(
     Without `place`, values that are no label are -1 too.
     """
     text = as_text(array)
-    found = pc.index_in(text, value_set=pa.array(labels, type=text.type))
-    if place is not None and found.null_count > text.null_count:
-        unknown = pc.and_(pc.is_valid(text), pc.is_null(found))
+    indices = pc.index_in(text, value_set=pa.array(labels, type=text.type))
+    if place is not None and indices.null_count > text.null_count:
+        unknown = pc.and_(pc.is_valid(text), pc.is_null(indices))
         index = pc.index(unknown, True).as_py()
         raise LogError(
             f"'{name}' is '{text[index].as_py()}' at {place(index)}, which was not there when the "
             f"vocabulary of {len(labels)} was collected",
             remedy="read the data again from the start",
         )
-    return np.asarray(as_numpy(_filled(found, -1)), dtype=np.int64)
+    return np.asarray(as_numpy(_filled(indices, -1)), dtype=np.int64)
 
 
 def as_text(array: pa.Array) -> pa.Array:
@@ -333,10 +333,10 @@ def places(counts: Ints) -> tuple[Ints, Ints]:
     return row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def refuse_huge(found: Floats, what: str, place: Place) -> None:
+def refuse_huge(numbers: Floats, what: str, place: Place) -> None:
     """Raise for a feature whose square would be infinite: a mark for what is missing, not a number."""
-    huge = np.abs(found) > _LARGEST_FEATURE
+    huge = np.abs(numbers) > _LARGEST_FEATURE
     if huge.any():
         index = int(np.argmax(huge))
-        seen = "infinite" if np.isinf(found[index]) else f"{found[index]:g}"
-        raise LogError(f"{what} is {seen} at {place(index)}", remedy="use null for missing values")
+        size = "infinite" if np.isinf(numbers[index]) else f"{numbers[index]:g}"
+        raise LogError(f"{what} is {size} at {place(index)}", remedy="use null for missing values")

@@ -63,39 +63,40 @@ class Query:
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the answer in batches; the connection is closed after the last."""
-        kind, rest = _split(self.connection)
+        kind, address = _split(self.connection)
         if kind == _ENVIRONMENT:
-            found = os.environ.get(rest)
-            if not found:
+            connection = os.environ.get(address)
+            if not connection:
                 raise ConfigError(
-                    f"there is no environment variable {rest} with a connection in it"
+                    f"there is no environment variable {address} with a connection in it"
                 )
-            kind, rest = _split(found, shown=False)
+            kind, address = _split(connection, shown=False)
         with plainly(f"the query failed in {kind}"), ExitStack() as stack:
-            reader = (_duckdb if kind == "duckdb" else _adbc)(stack, kind, rest, self.sql)
+            reader = (_duckdb if kind == "duckdb" else _adbc)(stack, kind, address, self.sql)
             for batch in reader:
                 yield pa.Table.from_batches([batch], reader.schema)
 
 
 def _split(connection: str, *, shown: bool = True) -> tuple[str, str]:
     """Return the kind of a connection and the rest; raise on what would put a secret into results."""
-    kind, sign, rest = connection.partition(":")
+    kind, sign, address = connection.partition(":")
     kind = _ALIASES.get(kind, kind)
-    known = ["duckdb", *DRIVERS, _ENVIRONMENT]
-    if not sign or kind not in known:
+    kinds = ["duckdb", *DRIVERS, _ENVIRONMENT]
+    if not sign or kind not in kinds:
         named = f"'{kind}'" if shown and sign else "this connection"
         raise ConfigError(
-            f"{named} is no kind of connection{suggestion(kind, known) if shown else ''}; use {_FORMS}"
+            f"{named} is no kind of connection{suggestion(kind, kinds) if shown else ''}; use {_FORMS}"
         )
     if shown and (
-        re.search(r"//[^/@]*:[^/@]+@", rest) or re.search(r"(?i)(password|token|secret|key)=", rest)
+        re.search(r"//[^/@]*:[^/@]+@", address)
+        or re.search(r"(?i)(password|token|secret|key)=", address)
     ):
         raise ConfigError(
             "the connection holds a password or key; leave it out and give it by the environment "
             "(PGPASSWORD, a service file), or put the whole connection into a variable and say "
             "env:NAME"
         )
-    return kind, rest
+    return kind, address
 
 
 def _duckdb(stack: ExitStack, kind: str, path: str, query: str) -> Any:
@@ -110,7 +111,7 @@ def _duckdb(stack: ExitStack, kind: str, path: str, query: str) -> Any:
     return sql.batches(opened, query)
 
 
-def _adbc(stack: ExitStack, kind: str, rest: str, query: str) -> Any:
+def _adbc(stack: ExitStack, kind: str, address: str, query: str) -> Any:
     try:
         driver = require(DRIVERS[kind], extra="warehouse")
     except MissingExtraError:
@@ -119,7 +120,7 @@ def _adbc(stack: ExitStack, kind: str, rest: str, query: str) -> Any:
             raise MissingExtraError(f"{kind} needs a driver; run: pip install {package}") from None
         raise
     _refuse_writing(query)
-    opened = stack.enter_context(driver.connect(*_place(kind, rest)))
+    opened = stack.enter_context(driver.connect(*_place(kind, address)))
     cursor = stack.enter_context(opened.cursor())
     if kind == "postgresql":
         # There a SELECT can delete rows on the way.
@@ -145,19 +146,19 @@ def _refuse_writing(query: str) -> None:
         )
 
 
-def _place(kind: str, rest: str) -> tuple[Any, ...]:
+def _place(kind: str, address: str) -> tuple[Any, ...]:
     """Return what a driver's `connect` takes."""
     if kind == "sqlite":
-        path = os.path.expanduser(rest)
+        path = os.path.expanduser(address)
         if not os.path.exists(path):
-            raise LogError(f"there is no SQLite file {rest}")
+            raise LogError(f"there is no SQLite file {address}")
         # Neither made nor written to.
         return (f"file:{path}?mode=ro",)
     if kind == "postgresql":
-        return (f"postgresql:{rest}",)
+        return (f"postgresql:{address}",)
     if kind == "bigquery":
-        return ({"adbc.bigquery.sql.project_id": rest},)
-    return (rest,)
+        return ({"adbc.bigquery.sql.project_id": address},)
+    return (address,)
 
 
 def is_delta(path: str) -> bool:
@@ -168,18 +169,19 @@ def is_delta(path: str) -> bool:
 def delta_files(path: str, version: int | None) -> tuple[list[tuple[str, Partitions]], pa.Schema]:
     """Return the files of one version of a Delta table with what it says of each, and its columns."""
     deltalake = require("deltalake", extra="tables")
-    asked = "" if version is None else f" in version {version}"
-    with plainly(f"the Delta table {path} cannot be read{asked}"):
+    of_version = "" if version is None else f" in version {version}"
+    with plainly(f"the Delta table {path} cannot be read{of_version}"):
         table = deltalake.DeltaTable(path, version=version, storage_options=_delta_options(path))
         content = table.to_pyarrow_dataset()
         keys = table.metadata().partition_columns
-        found = [
-            (one.path, _partitions(one, keys, content.schema)) for one in content.get_fragments()
+        entries = [
+            (fragment.path, _partitions(fragment, keys, content.schema))
+            for fragment in content.get_fragments()
         ]
-    if not found:
+    if not entries:
         raise LogError(f"the Delta table {path} is empty: this version has no rows")
-    placed = [(stores.joined(path, name), said) for name, said in found]
-    return sorted(placed, key=lambda one: one[0]), content.schema
+    placed = [(stores.joined(path, name), partitions) for name, partitions in entries]
+    return sorted(placed, key=lambda entry: entry[0]), content.schema
 
 
 def _delta_options(path: str) -> dict[str, str] | None:
@@ -198,8 +200,8 @@ def _delta_options(path: str) -> dict[str, str] | None:
 def _partitions(fragment: Any, keys: list[str], schema: pa.Schema) -> Partitions:
     import pyarrow.dataset as ds  # it brings pandas
 
-    said = ds.get_partition_keys(fragment.partition_expression)
-    return tuple((key, pa.scalar(said.get(key), type=schema.field(key).type)) for key in keys)
+    by_key = ds.get_partition_keys(fragment.partition_expression)
+    return tuple((key, pa.scalar(by_key.get(key), type=schema.field(key).type)) for key in keys)
 
 
 def refuse_iceberg(path: str) -> None:

@@ -56,15 +56,15 @@ class RowCondition:
         """Return the condition as an expression of Arrow or Spark; `compared` makes that of one column."""
         if not self.parts:
             return compared(self)
-        found = [part.expression(compared) for part in self.parts]
-        return ~found[0] if self.kind == NOT else reduce(JOIN[self.kind], found)
+        operands = [condition.expression(compared) for condition in self.parts]
+        return ~operands[0] if self.kind == NOT else reduce(JOIN[self.kind], operands)
 
     def columns(self) -> Iterator[str]:
         """Yield the columns it looks at."""
         if self.column:
             yield self.column
-        for part in self.parts:
-            yield from part.columns()
+        for condition in self.parts:
+            yield from condition.columns()
 
 
 def _condition(node: Json) -> RowCondition:
@@ -82,12 +82,12 @@ def _condition(node: Json) -> RowCondition:
         ]
         return RowCondition("CONJUNCTION_AND", parts=tuple(map(_condition, parts)))
     if kind in COMPARE:
-        column, *rest = node["left"], node["right"]
+        column, *constants = node["left"], node["right"]
     elif kind in (IN, IS_NULL):
-        column, *rest = node["children"]
+        column, *constants = node["children"]
     else:
         raise KeyError(kind)
-    return RowCondition(kind, ".".join(column["column_names"]), tuple(map(_constant, rest)))
+    return RowCondition(kind, ".".join(column["column_names"]), tuple(map(_constant, constants)))
 
 
 def _constant(node: Json) -> Literal:
@@ -116,17 +116,17 @@ class Where:
     condition: RowCondition | None
 
     @classmethod
-    def of(cls, given: "Where | str") -> Self:
+    def of(cls, clause: "Where | str") -> Self:
         """Return the condition of a text.
 
         >>> Where.of("day >= 3 and not country in ('DE', 'AT')").columns
         ('day', 'country')
         """
-        if isinstance(given, cls):
-            return given
-        if not isinstance(given, str):
-            raise ConfigError(f"where is a condition like \"country = 'DE'\"; got {given!r}")
-        text = given.strip()
+        if isinstance(clause, cls):
+            return clause
+        if not isinstance(clause, str):
+            raise ConfigError(f"where is a condition like \"country = 'DE'\"; got {clause!r}")
+        text = clause.strip()
         if not text:
             raise ConfigError(f"where is empty; {_EXAMPLE}")
         node, columns = sql.parsed(text, "the condition", remedy=_EXAMPLE, one_row=True)
@@ -164,41 +164,43 @@ class Where:
             looked_at, fits = self._in_sql(looked_at), pc.field("fits")
         else:
             fits = self.expression(table.schema)
-        found: NDArray[np.int64] = looked_at.filter(fits)[_ROW].to_numpy()
-        return np.sort(found)
+        numbers: NDArray[np.int64] = looked_at.filter(fits)[_ROW].to_numpy()
+        return np.sort(numbers)
 
     def _in_sql(self, table: pa.Table) -> pa.Table:
         """Return the numbers of rows, and whether they fit by DuckDB."""
-        said = f"the condition {self.text[:200]!r}"
-        with sql.connection() as opened, sql.plainly(f"{said} cannot be used"):
+        subject = f"the condition {self.text[:200]!r}"
+        with sql.connection() as opened, sql.plainly(f"{subject} cannot be used"):
             opened.register("log", table)
             answer = sql.table(opened, f"SELECT {sql.name(_ROW)}, ({self.text}\n) AS fits FROM log")
         if answer.num_rows != table.num_rows:
-            raise ConfigError(f"{said} makes other rows; it keeps each row once or not at all")
+            raise ConfigError(f"{subject} makes other rows; it keeps each row once or not at all")
         kind = answer.schema.types[1]
         if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-            raise ConfigError(f"{said} gives {kind}, not true or false")
+            raise ConfigError(f"{subject} gives {kind}, not true or false")
         return answer.set_column(1, "fits", answer["fits"].cast(pa.bool_()))
 
 
-def _compared(schema: pa.Schema, part: RowCondition) -> Any:
+def _compared(schema: pa.Schema, condition: RowCondition) -> Any:
     """Return the comparison of a column as Arrow's."""
-    column, kind = pc.field(part.column), _type_of(part.column, schema)
-    if part.kind == IS_NULL:
+    column, kind = pc.field(condition.column), _type_of(condition.column, schema)
+    if condition.kind == IS_NULL:
         return column.is_null()
-    fitted = [_fitted(value, part.column, kind) for value in part.values]
-    return _among(column, fitted) if part.kind == IN else COMPARE[part.kind](column, *fitted)
+    fitted = [_fitted(value, condition.column, kind) for value in condition.values]
+    return (
+        _among(column, fitted) if condition.kind == IN else COMPARE[condition.kind](column, *fitted)
+    )
 
 
-def _among(column: pc.Expression, found: list[pa.Scalar]) -> Any:
+def _among(column: pc.Expression, scalars: list[pa.Scalar]) -> Any:
     """Return `column in (values)` as Arrow's."""
     # Comparisons, where `isin` would do: only they are held against folders and statistics.
-    if len(found) <= _COMPARED:
-        return reduce(operator.or_, [column == value for value in found])
+    if len(scalars) <= _COMPARED:
+        return reduce(operator.or_, [column == value for value in scalars])
     # An expression of thousands of comparisons is so deep that Arrow would crash.
-    every = pa.array([value.as_py() for value in found])
-    ends, unknown = pc.min_max(every), pa.scalar(None, pa.bool_())
-    among = pc.if_else(column.is_null(), unknown, column.isin(every))
+    array = pa.array([value.as_py() for value in scalars])
+    ends, unknown = pc.min_max(array), pa.scalar(None, pa.bool_())
+    among = pc.if_else(column.is_null(), unknown, column.isin(array))
     return (column >= ends["min"]) & (column <= ends["max"]) & among
 
 
