@@ -61,13 +61,33 @@ def test_values_equal_columns_times_coefficients(options, padded):
     assert (found[given.action < 0] == 0).all() and np.abs(found).max() > 1
 
 
+@pytest.mark.parametrize("places", [1, K])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("options", LAYOUTS)
+def test_means_equal_the_columns_that_they_stand_for(options, padded, places):
+    """The compiled means against the columns that Gram matrices are made of; other positions are zero."""
+    rng = np.random.default_rng(4)
+    curved = options.get("curved", False)
+    layout, arrays = layout_of(**options), batch(rng, padded=padded, curved=curved)
+    chances = rng.dirichlet(np.ones(A), (N, places))
+    coef, positions = rng.standard_normal((F, K, A, layout.width)), np.array([0, 1, 4])
+    means, twin = mean_values(layout, arrays, chances, coef, positions), np.zeros((N, K))
+    by_position = np.repeat(chances, K // places, axis=1)
+    shown = (by_position * (arrays.action >= 0)[..., None]).transpose(1, 2, 0)
+    columns = np.empty((layout.width, N))
+    for k in columns_of(layout, arrays, shown, positions, columns):
+        twin[:, k] = np.einsum("dn,nud,un->n", columns, coef[arrays.fit, k], shown[k])
+    np.testing.assert_allclose(means, twin, atol=1e-11)
+    assert np.abs(twin[:, positions]).max(axis=0).min() > 1
+
+
 @pytest.mark.parametrize("options", LAYOUTS)
 def test_mean_of_the_model_equals_the_mean_over_every_ranking(options):
     rng = np.random.default_rng(2)
     curved = options.get("curved", False)
     layout, given = layout_of(**options), batch(rng, padded=False, curved=curved)
     wanted, coef = rng.dirichlet(np.ones(A), (N, 1)), rng.standard_normal((F, K, A, layout.width))
-    found = mean_values(layout, given, wanted, coef)
+    found = mean_values(layout, given, wanted, coef, np.arange(K))
     rankings = np.stack(np.meshgrid(*[np.arange(A)] * K, indexing="ij"), axis=-1).reshape(-1, K)
     few = slice(0, 3)
     total = np.zeros((3, K))

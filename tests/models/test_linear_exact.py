@@ -93,7 +93,7 @@ def test_closed_form_mean_equals_enumeration(slots, cross, squares, curved, posi
     layout, coef = random_model(log, slots=slots, cross=cross, squares=squares, curved=curved)
     given = layout.arrays(log)
     q = logged_values(layout, given, coef)
-    mean = mean_values(layout, given, whole_distribution(log, "new"), coef)
+    mean = mean_values(layout, given, whole_distribution(log, "new"), coef, np.arange(3))
     for rows in (slice(0, 27), slice(27, 54)):
         listed = (tiny.wanted[rows] * 2) @ q[rows]
         np.testing.assert_allclose(mean[rows], np.tile(listed, (27, 1)), atol=1e-12)

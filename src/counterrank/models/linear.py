@@ -82,7 +82,8 @@ class LinearModel(RewardModel):
             return super(LinearModel, self).mean_under(batch, target, fold)
         arrays = self.layout.arrays(batch)
         arrays = arrays._replace(fit=self.layout.fits(by_row(fold, self.folds, batch.n), arrays.x))
-        out = mean_values(self.layout, arrays, distribution, self.coef)
+        straight = np.flatnonzero(self.logistic == 0)
+        out = mean_values(self.layout, arrays, distribution, self.coef, straight)
         curved = np.flatnonzero(self.logistic)
         if len(curved):
             draws = factored_draws(batch, distribution, self.draws, self.seed)
@@ -103,7 +104,7 @@ class LinearModel(RewardModel):
         assert distribution is not None
         given_above, mean = (
             np.zeros(arrays.action.shape),
-            mean_values(layout, arrays, distribution, self.coef),
+            mean_values(layout, arrays, distribution, self.coef, np.arange(layout.K)),
         )
         for f, rows in blocks_of(arrays.fit):
             group = arrays.take(rows)
@@ -125,34 +126,104 @@ def clear(values: Floats, arrays: Arrays) -> Floats:
     return values
 
 
-def mean_values(layout: Layout, arrays: Arrays, distribution: Floats, coef: Floats) -> Floats:
-    """Return E_pi z' coef (n, K) for independent positions."""
-    # With one distribution at all positions the mean of a block depends only on its size: all blocks
-    # become one, and all positions have the same columns.
-    alike = distribution.shape[1] == 1 and bool((arrays.lengths == layout.K).all())
-    if alike:
-        layout, coef = _one_block(layout, coef)
-    out, K = np.zeros(arrays.action.shape), layout.K
+def mean_values(
+    layout: Layout, arrays: Arrays, distribution: Floats, coef: Floats, positions: Ints
+) -> Floats:
+    """Return E_pi z' coef (n, K) for independent positions (n, 1 or K, A), zero but at `positions`."""
+    if distribution.shape[1] == 1 and bool((arrays.lengths == layout.K).all()):
+        return _alike_means(layout, arrays, distribution, coef, positions)
+    if not (arrays.lengths == layout.K).all():
+        distribution = np.where(arrays.action[:, :, None] >= 0, distribution, 0.0)
+    crossed, chance = layout.d if layout.cross else 0, np.ascontiguousarray(distribution)
+    return means_of(
+        layout.slots, layout.products, crossed, positions, arrays.fit, arrays.x, chance, coef
+    )
+
+
+def _alike_means(
+    layout: Layout, arrays: Arrays, distribution: Floats, coef: Floats, positions: Ints
+) -> Floats:
+    """Return E_pi z' coef (n, K) where all positions have one distribution (n, 1, A)."""
+    # The mean of a block depends only on its size: all blocks become one, and all positions have the
+    # same columns, so that a product of matrices serves them all.
+    layout, coef = _one_block(layout, coef[:, positions], positions)
+    out = np.zeros(arrays.action.shape)
     for f, rows in blocks_of(arrays.fit):
         group, columns = arrays.take(rows), np.empty((layout.width, len(rows)))
-        chance = expected(distribution[rows], group.lengths, K)
-        for k in columns_of(layout, group, chance, range(1 if alike else K), columns):
-            positions = slice(0, K) if alike else slice(k, k + 1)
-            value = coef[f, positions].reshape(-1, layout.width) @ columns
-            own_chance = chance[min(k, len(chance) - 1)]
-            out[rows, positions] = (value.reshape(-1, *own_chance.shape) * own_chance).sum(axis=1).T
-    return clear(out, arrays)
+        chance = expected(distribution[rows], group.lengths, layout.K)
+        next(columns_of(layout, group, chance, [0], columns))
+        value = (coef[f].reshape(-1, layout.width) @ columns).reshape(len(positions), layout.A, -1)
+        out[np.ix_(rows, positions)] = (value * chance[0]).sum(axis=1).T
+    return out
 
 
-def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
-    """Return a model with one block and the same mean where all positions have one distribution."""
+@vector_jit
+def means_of(  # noqa: C901
+    slots: Ints,
+    products: tuple[Ints, Ints],
+    crossed: int,
+    positions: Ints,
+    fit: Ints,
+    x: Floats,
+    distribution: Floats,
+    coef: Floats,
+) -> Floats:
+    """Return E_pi z' coef (n, K), the own action summed out; see `columns_of`.
+
+    `crossed` context columns are multiplied by counts. The distribution is zero in the padding.
+    """
+    b, c = products
+    (n, p), (_, K, A, width) = x.shape, coef.shape
+    squares, last = p + A * crossed, distribution.shape[1] - 1
+    dense = squares + len(b)
+    total, count, spread, z = np.empty(A), np.empty(A), np.empty(len(b)), np.empty(width)
+    out = np.zeros((n, K))
+    for i in range(n):
+        f = fit[i]
+        total[:], spread[:] = 0.0, 0.0
+        for j in range(p):
+            z[j] = x[i, j]
+        for k in range(K):
+            own = min(k, last)
+            for a in range(A):
+                total[a] += distribution[i, own, a]
+            # Covariances of independent positions add up.
+            for j in range(len(b)):
+                same = 1.0 if b[j] == c[j] else 0.0
+                spread[j] += distribution[i, own, b[j]] * (same - distribution[i, own, c[j]])
+        for k in positions:
+            own = min(k, last)
+            for a in range(A):
+                count[a] = total[a] - distribution[i, own, a]
+            for j in range(crossed):
+                for a in range(A):
+                    z[p + j * A + a] = x[i, 1 + j] * count[a]
+            for j in range(len(b)):
+                same = 1.0 if b[j] == c[j] else 0.0
+                at_own = distribution[i, own, b[j]] * (same - distribution[i, own, c[j]])
+                z[squares + j] = count[b[j]] * count[c[j]] + spread[j] - at_own
+            z[dense:] = 0.0
+            for neighbour in range(K):
+                if neighbour != k:
+                    block = dense + slots[k, neighbour] * A
+                    for a in range(A):
+                        z[block + a] += distribution[i, min(neighbour, last), a]
+            mean = 0.0
+            for u in range(A):
+                value = 0.0
+                for j in range(width):
+                    value += z[j] * coef[f, k, u, j]
+                mean += distribution[i, own, u] * value
+            out[i, k] = mean
+    return out
+
+
+def _one_block(layout: Layout, coef: Floats, positions: Ints) -> tuple[Layout, Floats]:
+    """Return a model of some positions with one block and the same mean where all have one distribution."""
     dense, neighbours = np.split(coef, [layout.starts[3]], axis=-1)
     neighbours = neighbours.reshape(*coef.shape[:-1], layout.blocks, layout.A)
     size = np.stack(
-        [
-            np.bincount(np.delete(layout.slots[k], k), minlength=layout.blocks)
-            for k in range(layout.K)
-        ]
+        [np.bincount(np.delete(layout.slots[k], k), minlength=layout.blocks) for k in positions]
     )
     mean = np.einsum("fkusb,ks->fkub", neighbours, size / max(layout.K - 1, 1))
     single = replace(layout, slots=np.zeros_like(layout.slots))
