@@ -264,7 +264,7 @@ def unit_sums(batch: RankingLog, values: Floats) -> Floats:
 
 @jit
 def count_pages(
-    reward: Floats, lengths: Ints, hits: Ints, pages: Floats, beside: Floats, early: Floats
+    reward: Floats, lengths: Ints, hits: Ints, pages: Floats, neighbours: Floats, early: Floats
 ) -> None:
     """Fill the arrays of `Subject.page_counts` for rewards (n, K)."""
     width = reward.shape[1]
@@ -280,10 +280,10 @@ def count_pages(
         pages[hits[i]] += 1
         for k in range(width if hits[i] else 0):
             rewarded = reward[i, k] != 0
-            beside[0, k] += k > first
-            beside[1, k] += k > first and rewarded
-            beside[2, k] += k < last
-            beside[3, k] += k < last and rewarded
+            neighbours[0, k] += k > first
+            neighbours[1, k] += k > first and rewarded
+            neighbours[2, k] += k < last
+            neighbours[3, k] += k < last and rewarded
 
 
 def neighbours(codes: Ints) -> tuple[Ints, Ints]:
@@ -328,10 +328,10 @@ def kind_of(status: Outcome, kind: Kind = "refuted") -> Kind:
 
 
 def finding(
-    code: str, status: Outcome, text: str, cause: str = "", remedy: str = "", **more: Any
+    code: str, status: Outcome, text: str, cause: str = "", remedy: str = "", **attributes: Any
 ) -> Finding:
-    """Return a finding with one cause and one remedy, as the audit has them; `more` are its other fields."""
-    return Finding(code, status, text, (remedy,) if remedy else (), cause=cause, **more)
+    """Return a finding with one cause and one remedy, as the audit has them; `attributes` are its other fields."""
+    return Finding(code, status, text, (remedy,) if remedy else (), cause=cause, **attributes)
 
 
 #: Example rows kept for each disease.
@@ -413,9 +413,9 @@ class Check:
             explains=finding.explains or self.explains,
         )
 
-    def finds(self, status: Outcome, text: str, *advice: str, **more: Any) -> list[Finding]:
+    def finds(self, status: Outcome, text: str, *advice: str, **attributes: Any) -> list[Finding]:
         """Return the one finding of this check; `advice` are the cause and the remedy."""
-        return [finding(self.code, status, text, *advice, **more)]
+        return [finding(self.code, status, text, *advice, **attributes)]
 
     def passed(self, text: str) -> list[Finding]:
         """Return that nothing is wrong."""

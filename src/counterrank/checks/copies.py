@@ -55,11 +55,11 @@ def _rounded(values: Floats) -> Floats:
         return np.where(np.isfinite(values), np.rint(values / step) * step, values)
 
 
-def _repeated(whole: Words, owner: Words) -> float:
+def _repeated(pages: Words, owner: Words) -> float:
     """Return the share of rows that equal one of another unit."""
-    sampled = np.flatnonzero(whole % np.uint64(max(1, len(whole) // _ROWS)) == 0)
-    pairs = distinct(np.asarray(hashing.mixed(whole[sampled] + owner[sampled])))
-    return (pairs - distinct(whole[sampled])) / max(len(sampled), 1)
+    sampled = np.flatnonzero(pages % np.uint64(max(1, len(pages) // _ROWS)) == 0)
+    pairs = distinct(np.asarray(hashing.mixed(pages[sampled] + owner[sampled])))
+    return (pairs - distinct(pages[sampled])) / max(len(sampled), 1)
 
 
 def distinct(values: Words) -> int:

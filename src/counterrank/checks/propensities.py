@@ -163,9 +163,9 @@ def _count_exploration(batch: RankingLog, subject: Subject) -> Tally:
 
 def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
     """Fail when all are 1, warn when a position has nothing but ones."""
-    one, cells = tally.sums["one"], np.maximum(tally.sums["cells"], 1)
-    share = one / cells
-    if one.sum() == cells.sum():
+    certain, cells = tally.sums["one"], np.maximum(tally.sums["cells"], 1)
+    share = certain / cells
+    if certain.sum() == cells.sum():
         return EXPLORATION.finds(
             FAILED,
             "every propensity is 1",
@@ -186,7 +186,7 @@ def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
             "the target must show the same items there; explore these positions too",
         )
     return EXPLORATION.passed(
-        f"{in_percent(1 - one.sum() / cells.sum())} of shown items were a random choice"
+        f"{in_percent(1 - certain.sum() / cells.sum())} of shown items were a random choice"
     )
 
 
@@ -210,8 +210,8 @@ def number_sums(batch: RankingLog, subject: Subject) -> Floats:
         values = _numbers(batch)
         out = np.zeros((4, values.shape[1]))
         out[0] = subject.items(batch)[: values.shape[1]]
-        whole = values.shape[1] == batch.K
-        lengths = batch.lengths if whole else np.ones(batch.n, np.int64)
+        by_position = values.shape[1] == batch.K
+        lengths = batch.lengths if by_position else np.ones(batch.n, np.int64)
         inverse_sums(np.ascontiguousarray(values), lengths, out[1:])
         return out
 
@@ -348,8 +348,8 @@ def items_seen(batch: RankingLog, size: int) -> tuple[Ints, int]:
 
 
 @jit
-def count_items(action: Ints, lengths: Ints, last: Ints, seen: Ints) -> int:
-    """Add how often each item stands at each position to seen (K, A).
+def count_items(action: Ints, lengths: Ints, last: Ints, shown: Ints) -> int:
+    """Add how often each item stands at each position to shown (K, A).
 
     Return in how many rankings one stands twice; `last` (A,) holds zeros.
     """
@@ -358,7 +358,7 @@ def count_items(action: Ints, lengths: Ints, last: Ints, seen: Ints) -> int:
         twice = False
         for k in range(lengths[i]):
             item = action[i, k]
-            seen[k, item] += 1
+            shown[k, item] += 1
             twice = twice or last[item] == i + 1
             last[item] = i + 1
         repeats += twice

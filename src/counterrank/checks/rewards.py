@@ -232,9 +232,9 @@ def _fewer(
         limit = APART_OF_TWO if len(judged) == 2 else APART
         logs = np.log((hits[judged] + 0.5) / expected[judged])
         outlying = outlier(logs, variance, limit, ALIKE, CHANCE / tests)
-        bad = judged[[one for one in outlying if logs[one] < 0 and minor[judged[one]]]]
+        bad = judged[[index for index in outlying if logs[index] < 0 and minor[judged[index]]]]
     if len(bad):
-        names = [labels[one] for one in bad]
+        names = [labels[index] for index in bad]
         ratio = float(hits[bad].sum() / expected[bad].sum())
         where = listed(names) if column == BLOCK else f"where {column} is {listed(names)}"
         yield _lost(
@@ -591,7 +591,7 @@ def _effects(bins: Ints, off: Floats, used: Bools) -> Floats:
 
 @vector_jit
 def page_sums(
-    at: Ints, off: Floats, used: Bools, means: Floats, rows: Ints, others: Ints, shift: int, gram: Floats
+    items: Ints, off: Floats, used: Bools, means: Floats, rows: Ints, paired: Ints, shift: int, gram: Floats
 ) -> float:  # fmt: skip
     """Add products of what may explain a reward to the lower half of gram (5, 5), and return the number of cells.
 
@@ -599,27 +599,27 @@ def page_sums(
     page's item, the mean of that page's other positions, the other page's where all rewards stand there,
     and the reward itself.
     """
-    width, size, cells = at.shape[1], means.shape[0], 0.0
+    width, size, cells = items.shape[1], means.shape[0], 0.0
     count, alone, x = np.zeros(size), np.zeros(size), np.zeros((5, width))
     # Where all rewards stand at another page, none tells of its own items: effects are those of the other
     # page's items then, which the first turn sums.
     for turn in range(2):
         for i in range(rows.shape[0]):
-            row, paired_row = rows[i], others[i]
+            row, paired_row = rows[i], paired[i]
             # The other page's items, on the side of the row.
-            side = at[row, 0] & ~(BINS - 1)
+            side = items[row, 0] & ~(BINS - 1)
             page = 0.0
             for k in range(width if turn else 0):
-                page += means[(at[paired_row, k] & (BINS - 1)) + side]
+                page += means[(items[paired_row, k] & (BINS - 1)) + side]
             for k in range(max(shift, 0), width + min(shift, 0)):
-                item = (at[paired_row, k - shift] & (BINS - 1)) + side
+                item = (items[paired_row, k - shift] & (BINS - 1)) + side
                 # A factor of 0 or 1, because branches that cannot be foreseen cost more.
-                valid = 1.0 * ((item != at[row, k]) & used[row, k] & used[paired_row, k - shift])
+                valid = 1.0 * ((item != items[row, k]) & used[row, k] & used[paired_row, k - shift])
                 if not turn:
                     count[item] += valid
                     alone[item] += valid * off[row, k]
                     continue
-                x[0, k], x[1, k] = valid * means[at[row, k]], valid * means[item]
+                x[0, k], x[1, k] = valid * means[items[row, k]], valid * means[item]
                 x[2, k] = (valid * page - x[1, k]) / max(width - 1, 1)
                 x[3, k], x[4, k] = valid * alone[(item + BINS) % size], valid * off[row, k]
                 cells += valid

@@ -181,7 +181,7 @@ def _judge_rewards(tally: Tally, subject: Subject) -> list[Finding]:
             "drop those rankings, or set the reward to what it means",
         )
     zeros, filled = (
-        part[0] / max(part[1], 1) for part in (tally.sums["zeros"], tally.sums["filled"])
+        count[0] / max(count[1], 1) for count in (tally.sums["zeros"], tally.sums["filled"])
     )
     if min(filled, zeros - filled) > FILLED:
         return REWARDS.finds(
@@ -521,13 +521,13 @@ USER_COLUMN = Check(
 )
 
 
-def _like_users(name: str, sums: Floats, known: bool) -> bool:
+def _like_users(name: str, sums: Floats, has_context: bool) -> bool:
     rows, values, pairs = sums[:3]
     repeats = max(LEAST, LEAST_SHARE * rows) <= values <= MOST_SHARE * rows
     if not repeats or not pairs:
         return False
     named = _named(name, USERS)
-    if not known:
+    if not has_context:
         return named
     within, between = _within(sums)
     # What a visit changes (the hour) differs within a user, so not every column has to agree.

@@ -804,9 +804,9 @@ class Coverage:
     rows: int = 0
     kept: int = 0
 
-    def counted(self, rows: int, kept: int) -> None:
+    def counted(self, rows: int, remaining: int) -> None:
         """Take the counts of a pass; too small a share is refused."""
-        self.rows, self.kept = rows, kept
+        self.rows, self.kept = rows, remaining
         if self.refused:
             raise self.refusal()
 

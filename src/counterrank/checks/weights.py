@@ -600,25 +600,25 @@ def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
 
 @jit
 def lift_sums(
-    w: Floats, away: Floats, reward: Floats, rates: Floats, alpha: Floats, lengths: Ints, code: Ints, out: Floats
+    w: Floats, logs: Floats, reward: Floats, rates: Floats, alpha: Floats, lengths: Ints, code: Ints, out: Floats
 ) -> None:  # fmt: skip
     """Add 1, what was earned, and both statistics with their squares to out (G, 6), by code (n,).
 
-    `away` are the logarithms of the weights w (n, K), which are cut in place.
+    `logs` are the logarithms of the weights w (n, K), which are cut in place.
     """
     n, width = w.shape
     mean = np.zeros(width)
     for i in range(n):
         for k in range(width):
-            away[i, k] = min(max(away[i, k], -CUT), CUT)
-            mean[k] += away[i, k] / n
+            logs[i, k] = min(max(logs[i, k], -CUT), CUT)
+            mean[k] += logs[i, k] / n
     for i in range(n):
         earned, weighed, local = 0.0, 0.0, 0.0
         # Padding has no reward; only its weights have to be kept out.
         for k in range(lengths[i]):
             earned += alpha[k] * reward[i, k]
             weighed += alpha[k] * w[i, k] * reward[i, k]
-            local += alpha[k] * (reward[i, k] - rates[k]) * (away[i, k] - mean[k])
+            local += alpha[k] * (reward[i, k] - rates[k]) * (logs[i, k] - mean[k])
         lift, sums = weighed - earned, out[code[i]]
         sums[0] += 1.0
         sums[1] += earned

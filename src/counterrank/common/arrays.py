@@ -36,20 +36,20 @@ class Summed:
         return type(self)(*(_added(getattr(self, name), getattr(other, name)) for name in names))
 
 
-def _added(one: Any, other: Any) -> Any:
-    if one is None or other is None:
+def _added(left: Any, right: Any) -> Any:
+    if left is None or right is None:
         return None
-    if isinstance(one, tuple):
-        return tuple(map(_added, one, other))
-    if isinstance(one, Mapping):
-        return {**one, **{k: _added(one[k], v) if k in one else v for k, v in other.items()}}
-    return one + other
+    if isinstance(left, tuple):
+        return tuple(map(_added, left, right))
+    if isinstance(left, Mapping):
+        return {**left, **{k: _added(left[k], v) if k in left else v for k, v in right.items()}}
+    return left + right
 
 
 def changed(record: Record, **values: Any) -> Record:
     """Return the same frozen record with other values of some fields, which are not checked again."""
     # Several times as fast as `copy`, which asks a record with slots for its state.
-    other = object.__new__(type(record))
-    for name in other.__dataclass_fields__:  # type: ignore[attr-defined]
-        object.__setattr__(other, name, values[name] if name in values else getattr(record, name))
-    return other
+    copied = object.__new__(type(record))
+    for name in copied.__dataclass_fields__:  # type: ignore[attr-defined]
+        object.__setattr__(copied, name, values[name] if name in values else getattr(record, name))
+    return copied

@@ -22,9 +22,9 @@ def replacing(path: str | os.PathLike[str], *, follow: bool = True) -> Iterator[
     """
     if stores.is_url(path):
         with tempfile.TemporaryDirectory(prefix="counterrank-") as room:
-            made = Path(room) / "made"
-            yield made
-            stores.upload(made, os.fspath(path))
+            written = Path(room) / "made"
+            yield written
+            stores.upload(written, os.fspath(path))
         return
     if not follow and os.path.islink(path):
         raise OutputError(f"cannot write {path}: it is a link to another file; remove it")

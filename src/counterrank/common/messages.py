@@ -54,18 +54,18 @@ class Message(str):
         return f"Message({self.code!r}, {self.text!r})"
 
 
-def code_of(said: str) -> str:
+def code_of(text: str) -> str:
     """Return the code of a message; none of words that somebody else wrote.
 
     >>> code_of(Message("one-row", "...")), code_of("measured twice")
     ('one-row', '')
     """
-    return said.code if isinstance(said, Message) else ""
+    return text.code if isinstance(text, Message) else ""
 
 
-def has(said: Iterable[str], code: str) -> bool:
+def has(messages: Iterable[str], code: str) -> bool:
     """Return whether a message with this code is among them."""
-    return any(code_of(one) == code for one in said)
+    return any(code_of(message) == code for message in messages)
 
 
 def say(option: str, value: str = "", python: str | None = None) -> str:
@@ -98,17 +98,17 @@ def _spelled(flag: str, value: str, command: str) -> str:
     >>> _spelled("--missing-reward", "zero", "evaluate"), _spelled("--missing-reward", "zero", "check")
     ('--missing-reward zero', '--config missing_reward=zero')
     """
-    option = next((one for one in OPTIONS.values() if one.spelled == flag), None)
-    asked = COMMANDS.get(command)
-    takers = [asked] if option and asked and option.name in asked.options else COMMANDS.values()
-    if option is None or any(option.name in one.on_line for one in takers):
+    option = next((candidate for candidate in OPTIONS.values() if candidate.spelled == flag), None)
+    entry = COMMANDS.get(command)
+    takers = [entry] if option and entry and option.name in entry.options else COMMANDS.values()
+    if option is None or any(option.name in candidate.on_line for candidate in takers):
         return f"{flag} {value}".rstrip()
     return f"--config {option.keys[-1]}={value or 'true'}"
 
 
 def _in_job(flag: str, value: str) -> str:
     """Return how an option is given in a job file: a key, its value and the table it stands in."""
-    option = next((one for one in OPTIONS.values() if one.spelled == flag), None)
+    option = next((candidate for candidate in OPTIONS.values() if candidate.spelled == flag), None)
     if option is None:
         return f"{flag} {value}".rstrip()
     key, table = option.keys[-1].replace("_", "-"), ""
@@ -222,8 +222,10 @@ def rewards_missing(notes: Iterable[str]) -> tuple[int, int]:
     >>> rewards_missing([missing_rewards(3, 1200), missing_rewards(1, 800)])
     (4, 2000)
     """
-    said = [str(note).split() for note in notes if code_of(note) == MISSING_REWARD_ZERO]
-    return sum(int(words[-3]) for words in said), sum(int(words[-1][:-1]) for words in said)
+    note_words = [str(note).split() for note in notes if code_of(note) == MISSING_REWARD_ZERO]
+    return sum(int(words[-3]) for words in note_words), sum(
+        int(words[-1][:-1]) for words in note_words
+    )
 
 
 SINGLE_POSITION = Message(

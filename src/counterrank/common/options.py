@@ -125,10 +125,10 @@ class Option:
         return tuple(dict.fromkeys((self.name, self.flag or self.name)))
 
 
-def option(help: str, kind: Kind = Kind.TEXT, *, default: Any = None, **more: Any) -> Any:
+def option(help: str, kind: Kind = Kind.TEXT, *, default: Any = None, **attributes: Any) -> Any:
     """Return a field of a request that is an option of commands and a key of job files."""
-    known = Option("", help, kind, default=default, **more)
-    return field(default=default, metadata={"option": known})
+    entry = Option("", help, kind, default=default, **attributes)
+    return field(default=default, metadata={"option": entry})
 
 
 _MANY, _LIST, _FILE, _SWITCH = Kind.MANY, Kind.LIST, Kind.FILE, Kind.SWITCH
@@ -341,16 +341,18 @@ class Request(Reading):
     command: str | None = None
 
     @classmethod
-    def of(cls, **given: Any) -> Self:
+    def of(cls, **values: Any) -> Self:
         """Return a request, or raise for what is no option, with the nearest one."""
-        refuse_unknown(given, [one.name for one in fields(cls)])
-        return cls(**given)
+        refuse_unknown(values, [one.name for one in fields(cls)])
+        return cls(**values)
 
     def reading(self) -> dict[str, Any]:
         """Return what the reader is told: what differs from its defaults."""
-        values = {one.name: (getattr(self, one.name), one.default) for one in fields(Reading)}
+        values = {
+            entry.name: (getattr(self, entry.name), entry.default) for entry in fields(Reading)
+        }
         values["target_lists"] = self.target_lists, None
-        return {name: one for name, (one, default) in values.items() if one is not default}
+        return {name: entry for name, (entry, default) in values.items() if entry is not default}
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -406,12 +408,12 @@ class FurtherOptions(ReadingOptions, total=False):
     command: str | None
 
 
-def refuse_unknown(given: Iterable[str], known: Sequence[str]) -> None:
+def refuse_unknown(keywords: Iterable[str], names: Sequence[str]) -> None:
     """Raise for a keyword that is no option, with the nearest one."""
-    for name in given:
-        if name not in known:
+    for name in keywords:
+        if name not in names:
             raise ConfigError(
-                f"there is no option '{name}'{suggestion(name, known)}; options are {', '.join(known)}"
+                f"there is no option '{name}'{suggestion(name, names)}; options are {', '.join(names)}"
             )
 
 

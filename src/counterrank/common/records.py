@@ -48,9 +48,9 @@ _UNIONS = (Union, types.UnionType)
 BRIEF, VERBOSE, PAGE = range(3)
 
 
-def optional(**more: Any) -> Any:
+def optional(**default: Any) -> Any:
     """Return a field that JSON leaves out where it is None, empty or an empty text."""
-    return field(**(more or {"default": None}), metadata={"optional": True})
+    return field(**(default or {"default": None}), metadata={"optional": True})
 
 
 class Record:
@@ -75,9 +75,9 @@ class Record:
     def to_dict(self) -> Json:
         """Return the JSON form: plain types only, NaN and infinities as null."""
         return {
-            _key(one): plain(value)
-            for one in fields(self)
-            if not _left_out(one, value := getattr(self, one.name))
+            _key(entry): plain(value)
+            for entry in fields(self)
+            if not _left_out(entry, value := getattr(self, entry.name))
         }
 
     @classmethod
@@ -103,7 +103,7 @@ class Record:
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of the fields."""
-        return tuple(one.name for one in fields(self))
+        return tuple(entry.name for entry in fields(self))
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return a field by its name, or the default where there is none."""
@@ -265,9 +265,9 @@ def printed(result: object, width: int = 110) -> str:
     return stream.getvalue()
 
 
-def write_json(found: Json, path: Path | None = None) -> str:
+def write_json(document: Json, path: Path | None = None) -> str:
     """Return a JSON document, and write it to `path` if one is given."""
-    text = json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     if path is not None:
         write_text(path, text)
     return text
@@ -294,13 +294,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _left_out(one: Field[Any], value: Any) -> bool:
-    return bool(one.metadata.get("optional")) and not value and not isinstance(value, float)
+def _left_out(entry: Field[Any], value: Any) -> bool:
+    return bool(entry.metadata.get("optional")) and not value and not isinstance(value, float)
 
 
-def _key(one: Field[Any]) -> str:
+def _key(entry: Field[Any]) -> str:
     """Return what JSON calls a field: its name, unless Python does not allow that."""
-    return str(one.metadata.get("key", one.name))
+    return str(entry.metadata.get("key", entry.name))
 
 
 @cache
@@ -308,89 +308,91 @@ def _hints(kind: type) -> Json:
     return get_type_hints(kind)
 
 
-def _record(kind: Any, found: Any, where: str) -> Any:
+def _record(kind: Any, document: Any, where: str) -> Any:
     """Return a record of this kind; a key that is missing or null takes the field's default."""
-    if not isinstance(found, Mapping):
+    if not isinstance(document, Mapping):
         raise _damaged(where, "an object")
-    found = kind.updated(found)
+    document = kind.updated(document)
     hints: Json = _hints(kind)
     read: Json = {}
-    for one in fields(kind):
-        key, hint = _key(one), hints[one.name]
-        place, given = f"{where}.{key}".lstrip("."), found.get(key)
-        needed = one.default is MISSING and one.default_factory is MISSING
+    for entry in fields(kind):
+        key, hint = _key(entry), hints[entry.name]
+        place, value = f"{where}.{key}".lstrip("."), document.get(key)
+        required = entry.default is MISSING and entry.default_factory is MISSING
         # A number that is written as null is not known; one that is not written has its default.
-        unknown = hint in (float, object, Any) and (needed or key in found)
-        if given is None and not unknown:
-            if not needed:
+        unknown = hint in (float, object, Any) and (required or key in document)
+        if value is None and not unknown:
+            if not required:
                 continue
             origin: Any = get_origin(hint)
             if origin not in _UNIONS:
                 raise _damaged(place, "there")
-        read[one.name] = value_of(hint, given, place)
-    made: Record = kind(**read)
-    if wrong := made.flaw():
+        read[entry.name] = value_of(hint, value, place)
+    record: Record = kind(**read)
+    if wrong := record.flaw():
         raise _damaged(f"{where}.{wrong[0]}".lstrip("."), wrong[1])
-    return made
+    return record
 
 
-def value_of(hint: Any, given: Any, where: str) -> Any:
+def value_of(hint: Any, value: Any, where: str) -> Any:
     """Return a JSON value as the type that a field is annotated with.
 
     >>> value_of(tuple[float, ...], [1, None], "shares")
     (1.0, nan)
     """
     if hint is Any or hint is object:
-        return given
+        return value
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
-        if given not in inner:
+        if value not in inner:
             raise _damaged(where, f"one of {', '.join(map(repr, inner))}")
-        return given
+        return value
     if origin in _UNIONS:
-        other = next(one for one in inner if one is not types.NoneType)
-        return None if given is None else value_of(other, given, where)
+        alternative = next(element for element in inner if element is not types.NoneType)
+        return None if value is None else value_of(alternative, value, where)
     if origin is tuple:
         return tuple(
-            value_of(inner[0], one, f"{where}[{index}]")
-            for index, one in enumerate(_checked(given, list, where, "a list"))
+            value_of(inner[0], element, f"{where}[{index}]")
+            for index, element in enumerate(_checked(value, list, where, "a list"))
         )
     if origin is dict:
-        whole = _checked(given, dict, where, "an object")
-        return {key: value_of(inner[1], one, f"{where}.{key}") for key, one in whole.items()}
+        members = _checked(value, dict, where, "an object")
+        return {
+            key: value_of(inner[1], element, f"{where}.{key}") for key, element in members.items()
+        }
     if isinstance(hint, type) and issubclass(hint, Record):
-        return _record(hint, given, where)
+        return _record(hint, value, where)
     if isinstance(hint, type) and issubclass(hint, tuple):
         # A class of its own for a list of records.
         of_list: Any = hint
-        return of_list(value_of(of_list.__orig_bases__[0], given, where))
-    return _scalar(hint, given, where)
+        return of_list(value_of(of_list.__orig_bases__[0], value, where))
+    return _scalar(hint, value, where)
 
 
-def _scalar(hint: Any, given: Any, where: str) -> Any:
+def _scalar(hint: Any, value: Any, where: str) -> Any:
     # JSON may hold a whole number of 400 digits, which is none that anybody measured.
-    huge = isinstance(given, int) and abs(given) >= 2**63
+    huge = isinstance(value, int) and abs(value) >= 2**63
     if hint is float:
-        if isinstance(given, bool) or huge or not isinstance(given, (int, float, types.NoneType)):
+        if isinstance(value, bool) or huge or not isinstance(value, (int, float, types.NoneType)):
             raise _damaged(where, "a number")
-        return math.nan if given is None else float(given)
-    if hint is int and (isinstance(given, bool) or huge):
+        return math.nan if value is None else float(value)
+    if hint is int and (isinstance(value, bool) or huge):
         raise _damaged(where, "a whole number")
     if hint in (bool, int, str):
         return _checked(
-            given, hint, where, {bool: "true or false", int: "a whole number"}.get(hint, "a text")
+            value, hint, where, {bool: "true or false", int: "a whole number"}.get(hint, "a text")
         )
     try:
-        return hint(given)  # a name of an enumeration
+        return hint(value)  # a name of an enumeration
     except ValueError:
         raise _damaged(where, f"one of {', '.join(map(str, hint))}") from None
 
 
-def _checked(given: Any, kind: type, where: str, words: str) -> Any:
-    if not isinstance(given, kind):
+def _checked(value: Any, kind: type, where: str, words: str) -> Any:
+    if not isinstance(value, kind):
         raise _damaged(where, words)
-    return given
+    return value
 
 
-def _damaged(where: str, wanted: str) -> ConfigError:
-    return ConfigError(f"this result is damaged: '{where}' is not {wanted}")
+def _damaged(where: str, words: str) -> ConfigError:
+    return ConfigError(f"this result is damaged: '{where}' is not {words}")

@@ -58,17 +58,17 @@ def store_of(url: str) -> tuple[Any, str]:
 
 def _parts(url: str) -> tuple[str, str, str, str]:
     """Return scheme, host, path and query; keys are taken as they are, with percent signs and all."""
-    scheme, _, rest = url.partition("://")
-    rest, _, query = rest.partition("?")
-    host, slash, path = rest.partition("/")
+    scheme, _, address = url.partition("://")
+    address, _, query = address.partition("?")
+    host, slash, path = address.partition("/")
     return scheme.lower(), host, slash + path, query
 
 
 def _refuse_secrets(url: str) -> None:
     scheme, host, _, query = _parts(url)
-    user, at, _ = host.rpartition("@")
+    user, sign, _ = host.rpartition("@")
     # Of abfs://container@account/path the name before the @ is no user.
-    if ":" in user or (at and scheme not in NATIVE[3:]):
+    if ":" in user or (sign and scheme not in NATIVE[3:]):
         raise ConfigError(
             f"the {scheme}:// address holds credentials; leave them out of it and give them by the "
             "environment or a profile, since addresses are written into results"
@@ -84,8 +84,8 @@ def _refuse_secrets(url: str) -> None:
 def _inside(host: str, path: str, scheme: str) -> str:
     if scheme in NATIVE[3:]:
         # The container is named before the @, or is the first part of the path.
-        container, at, _ = host.rpartition("@")
-        inside = f"{container}{path}" if at else path
+        container, sign, _ = host.rpartition("@")
+        inside = f"{container}{path}" if sign else path
     else:
         inside = f"{host}{path}"
     return inside.strip("/")
@@ -101,23 +101,27 @@ def _environment() -> tuple[tuple[str, str], ...]:
 def _native(base: str, query: str, environment: tuple[tuple[str, str], ...]) -> Any:
     from pyarrow import fs
 
-    given = dict(parse_qsl(query))
-    options: dict[str, object] = {"anonymous": True} if given.get("anonymous") == "true" else {}
+    parameters = dict(parse_qsl(query))
+    options: dict[str, object] = (
+        {"anonymous": True} if parameters.get("anonymous") == "true" else {}
+    )
     if base.startswith("s3:"):
-        return _s3(base, given, options)
+        return _s3(base, parameters, options)
     if base.startswith("g"):
-        options |= {key: given[key] for key in ("endpoint_override", "scheme") if key in given}
+        options |= {
+            key: parameters[key] for key in ("endpoint_override", "scheme") if key in parameters
+        }
         patience = timedelta(seconds=_PATIENCE)
         return fs.GcsFileSystem(retry_time_limit=patience, **options)
     system, _ = fs.FileSystem.from_uri(f"{base}/")
     return system
 
 
-def _s3(base: str, given: dict[str, str], options: dict[str, object]) -> Any:
+def _s3(base: str, parameters: dict[str, str], options: dict[str, object]) -> Any:
     from pyarrow import fs
 
     # The variables of Amazon's own tools; Arrow reads them in some versions and in some ways only.
-    endpoint = given.get("endpoint_override") or s3_endpoint()
+    endpoint = parameters.get("endpoint_override") or s3_endpoint()
     scheme, sign, host = endpoint.rpartition("://")
     options |= {
         "request_timeout": _PATIENCE,
@@ -127,10 +131,12 @@ def _s3(base: str, given: dict[str, str], options: dict[str, object]) -> Any:
     if endpoint:
         options |= {
             "endpoint_override": host,
-            "scheme": given.get("scheme") or (scheme if sign else "https"),
+            "scheme": parameters.get("scheme") or (scheme if sign else "https"),
         }
     region = (
-        given.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        parameters.get("region")
+        or os.environ.get("AWS_REGION")
+        or os.environ.get("AWS_DEFAULT_REGION")
     )
     if region is None:
         bucket = base.partition("://")[2]
@@ -148,9 +154,9 @@ def _by_fsspec(url: str) -> tuple[Any, str]:
 
     scheme = url.partition("://")[0]
     core = require("fsspec.core", extra="stores")
-    known = require("fsspec.registry", extra="stores").known_implementations
-    if scheme not in known:
-        near = suggestion(scheme, [*NATIVE, *known])
+    schemes = require("fsspec.registry", extra="stores").known_implementations
+    if scheme not in schemes:
+        near = suggestion(scheme, [*NATIVE, *schemes])
         raise ConfigError(
             f"{scheme}:// is no store that is known{near}; use {', '.join(NATIVE)}, or a scheme "
             "of fsspec"
@@ -230,8 +236,8 @@ def kind_of(path: str) -> str:
 
     system, inside = store_of(path)
     with clear_errors(path):
-        found = system.get_file_info(inside).type
-    return {fs.FileType.NotFound: "", fs.FileType.Directory: "folder"}.get(found, "file")
+        type_of = system.get_file_info(inside).type
+    return {fs.FileType.NotFound: "", fs.FileType.Directory: "folder"}.get(type_of, "file")
 
 
 def stamp(path: PathLike) -> Stamp:
@@ -255,12 +261,12 @@ def glance(path: PathLike, count: int) -> tuple[Stamp, bytes]:
 
 def _stamp(url: str, file: Any) -> Stamp:
     """Return the stamp of an open file, by what the store said when it was opened."""
-    said = {_word(key).lower(): _word(value) for key, value in (file.metadata() or {}).items()}
-    if "etag" in said:
-        return file.size(), 0, said["etag"]
+    metadata = {_word(key).lower(): _word(value) for key, value in (file.metadata() or {}).items()}
+    if "etag" in metadata:
+        return file.size(), 0, metadata["etag"]
     system, inside = store_of(url)
-    found = system.get_file_info(inside)
-    return int(found.size or 0), int(found.mtime_ns or 0), ""
+    status = system.get_file_info(inside)
+    return int(status.size or 0), int(status.mtime_ns or 0), ""
 
 
 def _word(text: bytes | str) -> str:
@@ -342,9 +348,9 @@ def found_at(url: str) -> tuple[str, list[str]]:
     stands for all that lies in it.
     """
     path, tail = _cut(url)
-    scheme, _, rest = path.partition("://")
-    parts = rest.rstrip("/").split("/")
-    fixed = next((i for i, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
+    scheme, _, address = path.partition("://")
+    parts = address.rstrip("/").split("/")
+    fixed = next((i for i, segment in enumerate(parts) if _MAGIC.search(segment)), len(parts))
     base = f"{scheme}://{'/'.join(parts[:fixed])}{tail}"
     return base, [name for name in _listed(base) if _fits(name.split("/"), parts[fixed:])]
 
@@ -355,8 +361,8 @@ def _listed(url: str) -> list[str]:
 
     system, inside = store_of(url)
     with clear_errors(url):
-        found = system.get_file_info(fs.FileSelector(inside, recursive=True))
-    return sorted(one.path[len(inside) :].lstrip("/") for one in found if one.is_file)
+        entries = system.get_file_info(fs.FileSelector(inside, recursive=True))
+    return sorted(entry.path[len(inside) :].lstrip("/") for entry in entries if entry.is_file)
 
 
 def joined(folder: str, name: str) -> str:

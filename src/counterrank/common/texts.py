@@ -29,13 +29,13 @@ def in_z(z: float) -> str:
     return f"z = {z:.1f}" if math.isfinite(z) else "the same in every row"
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, names: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the closest known name, or nothing.
 
     >>> suggestion("rewrad", ["action", "reward"])
     " (did you mean 'reward'?)"
     """
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
@@ -49,8 +49,8 @@ def listed(names: Iterable[str], *, most: int = 12) -> str:
     """
     all_names = [name or "''" for name in _runs(names)]
     shown = ", ".join(all_names[:most]) or "none"
-    rest = len(all_names) - most
-    return f"{shown} and {rest} more" if rest > 0 else shown
+    hidden = len(all_names) - most
+    return f"{shown} and {hidden} more" if hidden > 0 else shown
 
 
 def plural(word: str) -> str:

@@ -405,8 +405,8 @@ class View(Memo):
         if self.like is not None:
             return replace(self.like.ratios, batch=self.batch)
         if self.within is not None:
-            whole, rows = self.within
-            return whole.ratios.part(self.batch, self.target, rows, self.by_logger)
+            parent, rows = self.within
+            return parent.ratios.part(self.batch, self.target, rows, self.by_logger)
         return ratios_of(self.batch, self.target, self.numbers, self.by_logger)
 
     @cached_property

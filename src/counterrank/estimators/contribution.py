@@ -116,7 +116,7 @@ class ContributionFit(Fitted):
             totals |= dict(zip(self.page_w, w.T, strict=not self.single))
             if self.aggregate == "ratio" and not self.single and y is not None:
                 totals |= dict(zip(self.page_y, y.T, strict=True))
-        beside = tuple(self.page_w) if self.aggregate == "control" else ()
+        control_keys = tuple(self.page_w) if self.aggregate == "control" else ()
 
         def places() -> list[Floats]:
             y, w = self.rows(view)
@@ -126,8 +126,8 @@ class ContributionFit(Fitted):
             (logged(self.workspace.metric), self.y, self.w),
             places,
             # With y = w r the moments hold every product of the three columns.
-            (lambda: self._block(moments)) if self.weighted and not beside else None,
-            beside,
+            (lambda: self._block(moments)) if self.weighted and not control_keys else None,
+            control_keys,
             in_groups=self.workspace.by_unit,
         )
         return Columns(

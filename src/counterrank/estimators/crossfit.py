@@ -104,8 +104,8 @@ def folds_of(batch: RankingLog, folds: int, fold: int | None = None) -> Ints:
 
     The delete-a-fold jackknife asks one fit about all rows: `fold` then stands for every row's.
     """
-    own = batch.bucket % folds if fold is None else np.full(batch.n, fold)
-    return np.asarray(own, dtype=np.int64)
+    folds_by_row = batch.bucket % folds if fold is None else np.full(batch.n, fold)
+    return np.asarray(folds_by_row, dtype=np.int64)
 
 
 def predicted(view: View, model: RewardModel) -> tuple[Floats, Floats]:
@@ -139,9 +139,9 @@ class ModelAverage:
     def each(self, rankings: Rankings, fold: Ints) -> Floats:
         """Return each model's expected rewards (M, m, K), by the fits that left out `fold` (m,)."""
         out = np.empty((len(self.models), *rankings.item.shape))
-        for rows, part in rankings.parts():
+        for rows, block in rankings.parts():
             for j, model in enumerate(self.models):
-                out[j, rows] = model.expected(part, fold[rows])
+                out[j, rows] = model.expected(block, fold[rows])
         return out
 
     def mean(self, rankings: Rankings, fold: Ints) -> Floats:
@@ -150,9 +150,9 @@ class ModelAverage:
 
     def counted(self) -> "ModelAverage":
         """Return the average of the models that the log does not contradict."""
-        kept = np.flatnonzero(self.shares >= DEFAULTS.least_share)
-        shares = self.shares[kept]
-        return ModelAverage(tuple(self.models[j] for j in kept), shares / shares.sum())
+        numbers = np.flatnonzero(self.shares >= DEFAULTS.least_share)
+        shares = self.shares[numbers]
+        return ModelAverage(tuple(self.models[j] for j in numbers), shares / shares.sum())
 
 
 #: q, its mean under the target, and surprises (n, K).
@@ -196,21 +196,23 @@ class Predictions(ModelAverage):
         if not self.models:
             none = np.zeros((n, K))
             return Prediction(none, none, alpha * batch.reward, np.empty((0, n)))
-        own = folds_of(batch, self.folds, fold)
+        fold_of_row = folds_of(batch, self.folds, fold)
         # To compare folds, few rankings and the models with a share are enough.
-        some = self.counted() if self.draws and fold is not None else self
+        averaged = self.counted() if self.draws and fold is not None else self
         volume = np.zeros((n, K)) if len(self.worth) else None
         if self.draws:
             size = self.draws if fold is None else self.fold_draws
-            predicted: Iterable[ThreeArrays] = self._averaged(view, some, own, size, volume)
+            predicted: Iterable[ThreeArrays] = self._averaged(
+                view, averaged, fold_of_row, size, volume
+            )
         else:
-            predicted = self._exact(view, own)
+            predicted = self._exact(view, fold_of_row)
         # Model by model: all of them at once would be the largest arrays of an evaluation.
-        (q, mean, delta), totals = np.zeros((3, n, K)), np.empty((len(some.models), n))
+        (q, mean, delta), totals = np.zeros((3, n, K)), np.empty((len(averaged.models), n))
         for j, (own_q, own_mean, own_delta) in enumerate(predicted):
-            q += some.shares[j] * own_q
-            mean += some.shares[j] * own_mean
-            delta += some.shares[j] * own_delta
+            q += averaged.shares[j] * own_q
+            mean += averaged.shares[j] * own_mean
+            delta += averaged.shares[j] * own_delta
             # A product with ones sums short rows ten times as fast as `sum` does.
             totals[j] = own_mean @ alpha + own_delta @ np.ones(K)
         return Prediction(q, mean, delta, totals, volume)
@@ -223,39 +225,39 @@ class Predictions(ModelAverage):
             yield past.q, model.mean_under(batch, view.target, fold), past.delta
 
     def _averaged(
-        self, view: View, some: ModelAverage, fold: Ints, size: int, volume: Floats | None
+        self, view: View, average: ModelAverage, fold: Ints, size: int, volume: Floats | None
     ) -> list[ThreeArrays]:
         """Return the same of each model from drawn rankings, `size` a row; add the change in clicks to `volume`."""
         batch, logged = view.batch, self._logged(view)
         n, K = batch.action.shape
-        q, errors, mean = np.zeros((3, len(some.models), n, K))
-        for rows, part in logged.parts():
-            for j, model in enumerate(some.models):
-                past = model.history(part, batch.reward[rows], fold[rows], batch.position_weights)
+        q, errors, mean = np.zeros((3, len(average.models), n, K))
+        for rows, block in logged.parts():
+            for j, model in enumerate(average.models):
+                past = model.history(block, batch.reward[rows], fold[rows], batch.position_weights)
                 q[j, rows], errors[j, rows] = past.q, past.delta
         pages = self._pages(view, size)
         paired = len(pages) == 2
         if volume is not None and not paired:
-            volume -= self._clicks(some, logged, fold)
+            volume -= self._clicks(average, logged, fold)
         mean = q.copy() if paired else mean
         for sign, drawn in pages:
-            each = max(drawn.m // max(n, 1), 1)
-            folds = np.repeat(fold, each)
-            mean += sign * some.each(drawn, folds).reshape(-1, n, each, K).mean(axis=2)
+            draws_per_row = max(drawn.m // max(n, 1), 1)
+            folds = np.repeat(fold, draws_per_row)
+            mean += sign * average.each(drawn, folds).reshape(-1, n, draws_per_row, K).mean(axis=2)
             if volume is not None:
-                clicks = self._clicks(some, drawn, folds)
-                volume += sign * clicks.reshape(n, each, K).mean(axis=1)
+                clicks = self._clicks(average, drawn, folds)
+                volume += sign * clicks.reshape(n, draws_per_row, K).mean(axis=1)
         return list(zip(q, mean, errors, strict=True))
 
-    def _clicks(self, some: ModelAverage, rankings: Rankings, fold: Ints) -> Floats:
+    def _clicks(self, average: ModelAverage, rankings: Rankings, fold: Ints) -> Floats:
         """Return the expected clicks of each slot (m, K), each worth the mean amount of its position."""
         out = np.zeros(rankings.item.shape)
-        for rows, part in rankings.parts():
-            for model, share in zip(some.models, some.shares, strict=True):
+        for rows, block in rankings.parts():
+            for model, share in zip(average.models, average.shares, strict=True):
                 if isinstance(model, AmountModel):
-                    clicks = self.worth * model.clicks.expected(part, fold[rows])
+                    clicks = self.worth * model.clicks.expected(block, fold[rows])
                 else:
-                    clicks = model.expected(part, fold[rows])
+                    clicks = model.expected(block, fold[rows])
                 out[rows] += share * clicks
         return out
 
@@ -267,23 +269,25 @@ class Predictions(ModelAverage):
     def compared(self, view: View, rows: Ints) -> View:
         """Return the view of some rows on which folds are compared; it shares the rankings of this view."""
         size = self.fold_draws
-        part = view.part(("compared", self.draws, size, rows.tobytes()), rows)
+        subset = view.part(("compared", self.draws, size, rows.tobytes()), rows)
         if self.draws:
             pages, draws = self._pages(view, self.draws), drawn_once(view, self.draws, self.seed)
-            part.once("rankings", lambda: self._logged(view).take(rows))
-            part.once(("target draws", size), lambda: draws[rows, :size])
+            subset.once("rankings", lambda: self._logged(view).take(rows))
+            subset.once(("target draws", size), lambda: draws[rows, :size])
             count = np.arange(-(-size // len(pages)))
 
             def first() -> SignedRankings:
                 # The first draws of each of the rows.
-                at = [rows[:, None] * (own.m // max(own.n, 1)) + count for _, own in pages]
+                drawn_rows = [
+                    rows[:, None] * (page.m // max(page.n, 1)) + count for _, page in pages
+                ]
                 return tuple(
-                    (sign, own.take(drawn.ravel()))
-                    for (sign, own), drawn in zip(pages, at, strict=True)
+                    (sign, page.take(drawn.ravel()))
+                    for (sign, page), drawn in zip(pages, drawn_rows, strict=True)
                 )
 
-            part.once(("drawn rankings", size), first)
-        return part
+            subset.once(("drawn rankings", size), first)
+        return subset
 
     def _logged(self, view: View) -> Rankings:
         if not self.draws:
@@ -343,7 +347,7 @@ def shares_of(
     if unit is not None:
         apart = losses - losses[total.argmin()]
         apart = apart - apart.mean(axis=1, keepdims=True)
-        over_units = np.array([(np.bincount(unit, one) ** 2).sum() for one in apart])
+        over_units = np.array([(np.bincount(unit, difference) ** 2).sum() for difference in apart])
         over_rows = (apart**2).sum(axis=1)
         design = np.maximum(over_units / np.where(over_rows > 0.0, over_rows, 1.0), 1.0)
     likely = np.exp(-0.5 * power * (total - best) / (best / max(slots, 1)) / design)
@@ -395,17 +399,17 @@ def fit_drawn(
     workspace: Workspace, sample: RankingLog, rankings: Rankings, *, competition: bool = True
 ) -> Predictions:
     """Return the click models of a log, fitted to a sample of its rows."""
-    n, most, seed = workspace.source.n, DEFAULTS.asked_rows, workspace.seed
+    n, limit, seed = workspace.source.n, DEFAULTS.asked_rows, workspace.seed
     fitted = fit_pages(sample, rankings, seed=seed, competition=competition)
     worth, flags = amounts(fitted.models[0], sample, rankings)
     shares = zip(fitted.models, fitted.shares, strict=True)
     return Predictions(
         fitted.models,
         fitted.shares,
-        draws=draws_for(n if n is None else min(n, most)),
+        draws=draws_for(n if n is None else min(n, limit)),
         seed=seed,
         details={"models": [{**model.details, "share": float(share)} for model, share in shares]},
-        rate=1.0 if n is None else min(most / n, 1.0),
+        rate=1.0 if n is None else min(limit / n, 1.0),
         level=sample.reward.sum(axis=0) / np.maximum((sample.action >= 0).sum(axis=0), 1),
         worth=worth,
         flags=flags,
@@ -426,13 +430,13 @@ def amounts(
     worth = np.where(paid, reward, 0.0).sum(axis=0) / np.maximum(paid.sum(axis=0), 1)
     # Predicted as if items were new, because the target's items have hardly been clicked either.
     new = replace(rankings, item=np.where(rankings.item >= 0, rankings.item.max() + 1, -1))
-    log, found = np.log(reward[paid]), np.log(model.amount.expected(new, fold)[paid])
+    log, predicted = np.log(reward[paid]), np.log(model.amount.expected(new, fold)[paid])
     between = _between(rankings.item[paid], log)
-    told = float(log.var() - (log - found).var())
+    told = float(log.var() - (log - predicted).var())
     item, count = np.unique(rankings.item[paid], return_counts=True)
     often = np.isin(rankings.item, item[count >= DEFAULTS.often]).sum()
-    same = between <= DEFAULTS.same_amount**2
-    if same or told >= between / 2 or often >= rankings.lengths.sum() / 2:
+    prices_alike = between <= DEFAULTS.same_amount**2
+    if prices_alike or told >= between / 2 or often >= rankings.lengths.sum() / 2:
         return worth, ()
     text = (
         f"item features tell {in_percent(max(told / between, 0.0), 0)} of how much items differ in "
@@ -463,8 +467,8 @@ def draws_for(rows: int | None) -> int:
     >>> draws_for(2_000), draws_for(1_000_000)
     (4, 1)
     """
-    most, together = DEFAULTS.draws, DEFAULTS.draws_together
-    return int(np.clip(together // (rows or together), 1, most))
+    limit, together = DEFAULTS.draws, DEFAULTS.draws_together
+    return int(np.clip(together // (rows or together), 1, limit))
 
 
 def drawn_once(view: View, size: int, seed: int) -> Ints:
@@ -495,6 +499,6 @@ def scores(batch: RankingLog, target: str, items: Ints) -> Floats | None:
     them attributes the clicks of good items to their good places, and predicts too little for good items
     elsewhere.
     """
-    found = [attraction(policy, items) for policy in (batch.target(target), batch.propensity)]
-    known = [one for one in found if one is not None]
-    return np.stack(known, axis=-1) if known else None
+    attractions = [attraction(policy, items) for policy in (batch.target(target), batch.propensity)]
+    available = [table for table in attractions if table is not None]
+    return np.stack(available, axis=-1) if available else None

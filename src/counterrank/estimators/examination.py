@@ -143,12 +143,12 @@ class Examined:
         }
 
 
-def fit_examination(source: Source, given: Floats | None, *, seed: int) -> Examined:
+def fit_examination(source: Source, curve: Floats | None, *, seed: int) -> Examined:
     """Return the model of users; refuse a log that does not identify the curve where none is given."""
     K = source.first.K
-    if given is not None and len(given) < K:
+    if curve is not None and len(curve) < K:
         raise ConfigError(
-            f"the position curve has {len(given)} numbers, the log {K} positions; give one for each"
+            f"the position curve has {len(curve)} numbers, the log {K} positions; give one for each"
         )
     sample = source.sample(FIT_ROWS, stream(seed, Stream.EXAMINATION_ROWS))
     if (sample.reward < 0).any():
@@ -169,9 +169,9 @@ def fit_examination(source: Source, given: Floats | None, *, seed: int) -> Exami
         rankings, sample.reward, fold, folds=FOLDS, variants=variants, seed=seed
     )
     strengths = [model.strength(rankings, fold) for model in models[: len(told)]]
-    error = _identified(sample, strengths[0]) if given is None else np.zeros(K)
-    curves = np.stack([_curves(sample.reward, strength, fold, given) for strength in strengths])
-    return Examined(models, curves, error, given is None)
+    error = _identified(sample, strengths[0]) if curve is None else np.zeros(K)
+    curves = np.stack([_curves(sample.reward, strength, fold, curve) for strength in strengths])
+    return Examined(models, curves, error, curve is None)
 
 
 def _identified(sample: RankingLog, strength: Floats) -> Floats:
@@ -201,13 +201,13 @@ def _identified(sample: RankingLog, strength: Floats) -> Floats:
     return error
 
 
-def _curves(reward: Floats, strength: Floats, fold: Ints, given: Floats | None) -> Floats:
+def _curves(reward: Floats, strength: Floats, fold: Ints, curve: Floats | None) -> Floats:
     """Return theta (F + 1, K): earned / attraction at each position, each fold's without its own rows."""
     # Clicks at k over the attraction shown at k: the maximum of the likelihood for known attraction.
     other_folds = (fold != np.arange(FOLDS + 1)[:, None]).astype(np.float64)
     earned, attraction = other_folds @ reward, other_folds @ strength
-    if given is not None:
-        shape = given[: reward.shape[1]]
+    if curve is not None:
+        shape = curve[: reward.shape[1]]
         scaled: Floats = shape * (earned.sum(axis=1) / (attraction @ shape))[:, None]
         return scaled
     overall = earned.sum(axis=1, keepdims=True) / np.maximum(
@@ -281,7 +281,7 @@ def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints)
     shared = (draws[:, :, :, None] == batch.action[:, None, None, :]) & (
         draws[:, :, :, None] >= 0
     )  # (n, D, l, k)
-    shown, each = batch.action >= 0, []
+    shown, contributions = batch.action >= 0, []
     for model, curve in zip(fitted.models, fitted.curves, strict=False):
         # Nobody examines what lies below the end of a ranking.
         theta = np.where(shown, curve[fold], 0.0)
@@ -295,10 +295,10 @@ def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints)
             residual, exposure(batch, theta), out=np.zeros_like(residual), where=shown
         )
         moved = np.einsum("ndlk,nk->ndl", shared, surprise)
-        each.append(
+        contributions.append(
             (theta[:, None, :] * np.where(draws >= 0, attraction + moved, 0.0)).mean(axis=1)
         )
-    return np.stack(each)
+    return np.stack(contributions)
 
 
 def by_history(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints) -> Floats:
@@ -378,14 +378,14 @@ class PositionBased(Estimator):
                 "the logged ones do not say. Give its scores (NAME_scores and --policy NAME=top, "
                 "policies={'NAME': 'top'} in Python) or a policy"
             )
-        curve, given = self.position_curve, None
+        curve, numbers = self.position_curve, None
         if not (isinstance(curve, str) and curve == "estimate"):
             from_file = isinstance(curve, (str, os.PathLike))
-            given = read_position_curve(curve) if from_file else as_curve(curve)
+            numbers = read_position_curve(curve) if from_file else as_curve(curve)
         # Fitted once for all estimators with the same curve.
         fitted = workspace.once(
-            ("examination", None if given is None else given.tobytes()),
-            lambda: fit_examination(workspace.source, given, seed=workspace.seed),
+            ("examination", None if numbers is None else numbers.tobytes()),
+            lambda: fit_examination(workspace.source, numbers, seed=workspace.seed),
         )
         return user_model_fit(self.name, workspace, fitted, self.traits)
 

@@ -130,9 +130,9 @@ class MaskEstimator(Estimator):
         return fit_of(self.name, workspace, weights, self.aggregate, self.traits)
 
 
-def weights_of_mask(workspace: Workspace, wanted: Bools, on_missing: str = "error") -> Weights:
+def weights_of_mask(workspace: Workspace, relevant: Bools, on_missing: str = "error") -> Weights:
     """Return the weights of a mask, or of its smallest superset that the log's propensities support."""
-    used = supported_mask(workspace.ratios, wanted, on_missing)
+    used = supported_mask(workspace.ratios, relevant, on_missing)
     kind, K = workspace.ratios.kind, len(used)
     # The first of them: for one position all are the same.
     same_as = next(
@@ -148,10 +148,10 @@ def weights_of_mask(workspace: Workspace, wanted: Bools, on_missing: str = "erro
         return _STANDARD[same_as][1](view.ratios) if same_as else view.ratios.masked(used)
 
     flags: tuple[str, ...] = ()
-    if not np.array_equal(used, wanted):
+    if not np.array_equal(used, relevant):
         text = (
             f"'{kind}' propensities cannot give the wanted probabilities, so {int(used.sum())} instead "
-            f"of {int(wanted.sum())} item-reward pairs are weighted; unbiased, but with more variance"
+            f"of {int(relevant.sum())} item-reward pairs are weighted; unbiased, but with more variance"
         )
         flags = (Message("superset", text),)
     flags += sampling_flags(workspace, used)
@@ -164,13 +164,13 @@ def supported_mask(ratios: Ratios, mask: Bools, on_missing: str) -> Bools:
     """Return the mask itself, or its smallest superset that the log's propensities support."""
     if on_missing not in ("error", "superset"):
         raise ConfigError(f"on_missing is '{on_missing}'; use 'error' or 'superset'")
-    wanted = capability_of(mask)
+    needed = capability_of(mask)
     # A larger mask is unbiased whenever the smaller one is, because the items it adds have ratios of
     # mean one. Enlarging costs variance only.
-    if wanted in ratios.supports:
+    if needed in ratios.supports:
         return mask
     if on_missing == "error":
-        ratios.need(wanted)
+        ratios.need(needed)
     for capability in ("prefix", "joint"):
         if capability in ratios.supports:
             return superset_mask(mask, capability)
@@ -251,19 +251,23 @@ def behavior_weights(workspace: Workspace, behavior: Any) -> Weights:
     """Return the weights of a behaviour model of each row; see `AIPS` for what `behavior` may be."""
     length, named = workspace.first.K, behavior if isinstance(behavior, str) else ""
     if named == "fit" or (isinstance(behavior, BehaviorTree) and behavior.forest is None):
-        given = workspace.tree if named else behavior
+        settings = workspace.tree if named else behavior
         key: Hashable = (_TREE, "default" if named else id(behavior))
         tree = workspace.once(
             key,
-            lambda: fit_source(workspace.source, workspace.target, seed=workspace.seed, tree=given),
+            lambda: fit_source(
+                workspace.source, workspace.target, seed=workspace.seed, tree=settings
+            ),
         )
         return Weights(lambda view: tree.weights(view.batch, view.ratios), key, tree=tree)
     if named == "log":
         return Weights(lambda view: _by_name(view, view.batch.behavior), ("behavior", "log"))
     if hasattr(behavior, "weights"):
-        known = behavior if isinstance(behavior, BehaviorTree) else None
+        fitted_tree = behavior if isinstance(behavior, BehaviorTree) else None
         key = ("model", id(behavior))
-        return Weights(lambda view: behavior.weights(view.batch, view.ratios), key, tree=known)
+        return Weights(
+            lambda view: behavior.weights(view.batch, view.ratios), key, tree=fitted_tree
+        )
     array = np.asarray(behavior)
     if array.ndim == 0 or array.shape == (length, length):
         return weights_of_mask(workspace, as_mask(behavior, length))

@@ -119,15 +119,15 @@ class EstimatorName:
         >>> [parse(a).assumes_less(parse(b), 4) for a, b in (("ips", "auto"), ("rips", "iips"), ("order-2", "rips"))]
         [True, True, False]
         """
-        mine, other = self.interactions(K), than.interactions(K)
+        mine, theirs = self.interactions(K), than.interactions(K)
         if mine == K:
-            return other != K
+            return theirs != K
         if self.assumption == "rips":
-            return other == 1
+            return theirs == 1
         if mine is None:
             return False
         # A learnt mixture of behaviours is held against every order above pairs.
-        return mine > other if other is not None else than.assumption != "rips" and mine >= 3
+        return mine > theirs if theirs is not None else than.assumption != "rips" and mine >= 3
 
 
 @lru_cache(maxsize=256)
@@ -141,10 +141,10 @@ def parse(text: str) -> EstimatorName:
     """
     if text == Form.CASCADE:
         return EstimatorName(text, Form.CASCADE, "rips")
-    found = _WEIGHED.fullmatch(text)
-    if found:
-        order = None if found["order"] is None else int(found["order"])
-        return EstimatorName(text, Form(found["form"]), found["weights"], order)
+    match = _WEIGHED.fullmatch(text)
+    if match:
+        order = None if match["order"] is None else int(match["order"])
+        return EstimatorName(text, Form(match["form"]), match["weights"], order)
     if text.startswith(
         Form.DR
     ):  # around other masks and projected weights, which `auto` knows by a word
@@ -158,8 +158,8 @@ def order_path(names: Iterable[str], K: int, form: Form = Form.PLAIN) -> list[tu
     >>> order_path(["ips", "auto", "order-2", "dr-order-2", "iips"], 4)
     [(1, 'iips'), (2, 'order-2'), (4, 'ips')]
     """
-    found = ((parse(name).interactions(K), name) for name in names if parse(name).form is form)
-    return sorted((order, name) for order, name in found if order is not None)
+    orders = ((parse(name).interactions(K), name) for name in names if parse(name).form is form)
+    return sorted((order, name) for order, name in orders if order is not None)
 
 
 def weights_word(weights: Any) -> str:

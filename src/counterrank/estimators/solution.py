@@ -60,10 +60,10 @@ class Traits:
         # A learnt mixture of behaviours is held against every order above pairs.
         return mine > theirs if theirs is not None else than.assumes != "rips" and mine >= 3
 
-    def same_weights(self, other: Traits, K: int) -> bool:
+    def same_weights(self, traits: Traits, K: int) -> bool:
         """Return whether both make the same assumption on pages of K items."""
         order = self.order(K)
-        return self.assumes == other.assumes or (order is not None and order == other.order(K))
+        return self.assumes == traits.assumes or (order is not None and order == traits.order(K))
 
 
 #: What weights known by a word assume.
@@ -142,7 +142,7 @@ class Solution:
         base = sums.mean(logged(metric))
         return cls(replace(base, value=math.nan), base, not_estimable=reason)
 
-    def with_replicas(self, others: Sequence[Solution]) -> Solution:
+    def with_replicas(self, solutions: Sequence[Solution]) -> Solution:
         """Return the same with the values over bootstrap replicas, which have the error of estimated propensities.
 
         Each replica has resampled units and propensities estimated anew from them, so its spread holds the
@@ -154,15 +154,15 @@ class Solution:
             return replace(quantity, replicas=np.array([draw.value for draw in values]))
 
         def each_place(name: str) -> tuple[Quantity, ...]:
-            columns = zip(*(getattr(other, name) for other in others), strict=True)
+            columns = zip(*(getattr(solution, name) for solution in solutions), strict=True)
             return tuple(map(carrying, getattr(self, name), columns))
 
-        total = carrying(self.total, [other.total for other in others])
-        spread = float(np.std(total.replicas, ddof=1)) if len(others) > 1 else 0.0
+        total = carrying(self.total, [solution.total for solution in solutions])
+        spread = float(np.std(total.replicas, ddof=1)) if len(solutions) > 1 else 0.0
         return replace(
             self,
             total=total,
-            logged=carrying(self.logged, [other.logged for other in others]),
+            logged=carrying(self.logged, [solution.logged for solution in solutions]),
             positions=each_place("positions"),
             logged_positions=each_place("logged_positions"),
             details={**self.details, "bootstrap_stderr": spread},

@@ -83,9 +83,9 @@ def findings_of_arm(rows: ServedRows, index: int) -> Iterator[Finding]:
     Only pages that the arm itself served are looked at, so that no arm is blamed for another.
     """
     name, inside = rows.names[index], rows.served_by(index)
-    others = [
-        other
-        for number, other in enumerate(rows.names)
+    other_arms = [
+        arm
+        for number, arm in enumerate(rows.names)
         # Weights of an arm that shows pages which this one never shows do not average 1.
         if number != index and (rows.weights[rows.served_by(number), index] > 0).all()
     ]
@@ -93,10 +93,10 @@ def findings_of_arm(rows: ServedRows, index: int) -> Iterator[Finding]:
     # What was missing of the logger's propensities is there: they are those of the arm.
     log = log.changed(
         propensity=log.target(name),
-        targets={other: log.targets[other] for other in others},
+        targets={arm: log.targets[arm] for arm in other_arms},
         notes=(),
     )
-    for finding in audit(MemorySource(log), others, checks=OF_AN_ARM):
+    for finding in audit(MemorySource(log), other_arms, checks=OF_AN_ARM):
         if finding.kind != "refuted" or not finding.stands:
             continue
         served = finding.about in ("propensities", "scores")
@@ -264,13 +264,13 @@ def _share_inside(inside: Bools, served: Bools, unit: Ints) -> tuple[float, floa
     return two_sided(share - overall, math.sqrt(float((by_unit**2).sum()))), share
 
 
-def _invalid(code: str, text: str, more: str = "") -> Finding:
+def _invalid(code: str, text: str, advice: str = "") -> Finding:
     repeat = "find out where rows of one arm were lost, or who was assigned otherwise, and repeat the test"
     return Finding(
         code,
         FAILED,
         text,
-        (f"{repeat}{more}",),
+        (f"{repeat}{advice}",),
         cause="rows of one arm were lost or counted twice, or users were not assigned by chance; then "
         "no difference between the arms can be believed",
         kind="refuted",
@@ -287,10 +287,12 @@ def visits(rows: ServedRows) -> Iterator[Finding]:
     counts = np.bincount(rows.strata.unit)
     owner = np.zeros(len(counts), dtype=np.int64)
     owner[rows.strata.unit] = rows.strata.arm
-    each = [counts[owner == index] for index in range(len(rows.names))]
-    means = [float(of_arm.mean()) for of_arm in each]
+    counts_by_arm = [counts[owner == index] for index in range(len(rows.names))]
+    means = [float(of_arm.mean()) for of_arm in counts_by_arm]
     low, high = int(np.argmin(means)), int(np.argmax(means))
-    error = math.sqrt(sum(float(each[i].var(ddof=1)) / len(each[i]) for i in (low, high)))
+    error = math.sqrt(
+        sum(float(counts_by_arm[i].var(ddof=1)) / len(counts_by_arm[i]) for i in (low, high))
+    )
     if means[high] - means[low] > critical_value(CHECK) * error:
         yield Finding(
             "visits-differ",

@@ -66,10 +66,14 @@ def rivals(fit: Fit, judges: Mapping[Fit, Estimate], table: Table) -> list[Rival
     solution = table.solutions[fit.key]
     length = len(solution.positions)
     # Self-normalised whole rankings assume as little as IPS, and are often far more precise.
-    plain = [other for other in judges if other.traits.weighs_alone or other.name == "snips"]
+    plain = [
+        rival_fit
+        for rival_fit in judges
+        if rival_fit.traits.weighs_alone or rival_fit.name == "snips"
+    ]
 
     def assuming_less(than: Traits) -> list[Fit]:
-        return [other for other in plain if other.traits.assumes_less(than, length)]
+        return [rival_fit for rival_fit in plain if rival_fit.traits.assumes_less(than, length)]
 
     def contradicted(rival: Fit) -> bool:
         stricter = (judge for judge in assuming_less(rival.traits) if usable(judges[judge]))
@@ -77,11 +81,11 @@ def rivals(fit: Fit, judges: Mapping[Fit, Estimate], table: Table) -> list[Rival
         return any(two_sided(gap.value, gap.stderr) < SIGNIFICANT for gap in gaps)
 
     judged = []
-    for other in assuming_less(solution.traits or fit.traits):
-        gap = table.distance(fit, other)
-        judging = usable(judges[other]) and not contradicted(other)
+    for rival_fit in assuming_less(solution.traits or fit.traits):
+        gap = table.distance(fit, rival_fit)
+        judging = usable(judges[rival_fit]) and not contradicted(rival_fit)
         # An interval is contradicted by what is far from its centre.
-        judged.append(Rival(other.name, gap.value + gap.shift, gap.stderr, judging))
+        judged.append(Rival(rival_fit.name, gap.value + gap.shift, gap.stderr, judging))
     return judged
 
 

@@ -140,20 +140,20 @@ def _drawn_mass(log: RankingLog, target: str) -> _Mass | None:
     """
     # Evenly spread rather than the first: logs change over time.
     rows = log.take(np.linspace(0, log.n - 1, min(log.n, DRAWN_ROWS)).astype(np.int64))
-    wanted, logging = rows.target(target), rows.propensity
-    if not (isinstance(wanted, Policy) and isinstance(logging, Policy)):
+    target_policy, logging = rows.target(target), rows.propensity
+    if not (isinstance(target_policy, Policy) and isinstance(logging, Policy)):
         return None
     n, size = rows.n, log.n_actions
     used = np.arange(log.K) < rows.lengths[:, None]
     never, rare, by_action = np.zeros(log.K), np.zeros(log.K), np.zeros(size)
     try:
         drawn = np.broadcast_to(
-            wanted.sample(log.K, np.random.default_rng(0), size=DRAWS), (n, DRAWS, log.K)
+            target_policy.sample(log.K, np.random.default_rng(0), size=DRAWS), (n, DRAWS, log.K)
         )
         for draw in range(DRAWS):
             action = np.where(used, drawn[:, draw], -1)
             old, new = (
-                conditionals(policy.prefix_log_prob(action)) for policy in (logging, wanted)
+                conditionals(policy.prefix_log_prob(action)) for policy in (logging, target_policy)
             )
             # Once one item cannot be shown, nothing below it can.
             gone = used & (np.cumprod(old > 0, axis=1) == 0)

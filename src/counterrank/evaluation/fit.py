@@ -265,28 +265,28 @@ def fit_targets(
     in_memory, stage = isinstance(innermost(source), MemorySource), reporter()
     threads = min(default_threads(), len(options.targets)) if in_memory else 1
     by_target = list(map_in_order(options.targets, fit_target, threads=threads))
-    fits, skipped = (tuple(chain.from_iterable(each)) for each in zip(*by_target, strict=True))
+    fits, skipped = (tuple(chain.from_iterable(lists)) for lists in zip(*by_target, strict=True))
     return fits, skipped
 
 
 def _fit_target(
-    workspace: Workspace, asked: Mapping[str, bool], estimators: Mapping[str, Estimator]
+    workspace: Workspace, requested: Mapping[str, bool], estimators: Mapping[str, Estimator]
 ) -> tuple[list[Fit], list[Finding]]:
     """Return the fits of a target's estimators that can run, and the reason for each that cannot."""
     metric, target, first = workspace.metric, workspace.target, workspace.first
     fitted: dict[str, Fit] = {}
     skipped: list[Finding] = []
-    for name in dict.fromkeys([*asked, *PANEL]):
-        diagnostic_only = name not in asked
+    for name in dict.fromkeys([*requested, *PANEL]):
+        diagnostic_only = name not in requested
         if diagnostic_only and all(fit.traits.user_model for fit in fitted.values()):
             break
         try:
             estimator = estimators[name] if name in estimators else get_estimator(name)
             estimator.refuse_weight(first)
-            made = estimator.fit(workspace)
-            fitted[name] = Fit(metric, target, estimator.name, made, diagnostic_only)
+            fitted_columns = estimator.fit(workspace)
+            fitted[name] = Fit(metric, target, estimator.name, fitted_columns, diagnostic_only)
         except CounterrankError as problem:
-            if asked.get(name):
+            if requested.get(name):
                 raise type(problem)(
                     f"'{name}' cannot run for target '{target}': {problem}"
                 ) from problem

@@ -74,10 +74,10 @@ class Later:
 
 def _number(text: str) -> float | None:
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return found if np.isfinite(found) else None
+    return number if np.isfinite(number) else None
 
 
 def _moment(text: str) -> tuple[np.datetime64, bool] | None:
@@ -94,7 +94,7 @@ def _moment(text: str) -> tuple[np.datetime64, bool] | None:
 def _parsed(values: NDArray[Any], column: str) -> NDArray[np.datetime64]:
     """Return the times of texts; one that is empty is missing."""
     texts, back = np.unique(values.astype(str), return_inverse=True)
-    found = np.full(len(texts), np.datetime64("NaT"), dtype="datetime64[us]")
+    times = np.full(len(texts), np.datetime64("NaT"), dtype="datetime64[us]")
     for index, text in enumerate(texts.tolist()):
         if text in ("", "None", "nan", "NaT"):
             continue
@@ -104,8 +104,8 @@ def _parsed(values: NDArray[Any], column: str) -> NDArray[np.datetime64]:
             raise LogError(
                 f"column '{column}' holds '{text}' (row {row}), which is no date like 2026-01-31"
             )
-        found[index] = moment[0]
-    return found[back]
+        times[index] = moment[0]
+    return times[back]
 
 
 def later_rows(source: Source, later: Later) -> Source:

@@ -235,7 +235,7 @@ def mean_weight(e: TargetEvidence) -> Found:
     if not tests:
         return None
     # The worse of two, with Bonferroni's factor below.
-    test = min(tests, key=lambda one: one.p_value)
+    test = min(tests, key=lambda candidate: candidate.p_value)
     furthest = int(np.nanargmax(np.abs(test.z)))
     off = float(np.abs(test.mean - 1).max())
     if test.p_value * len(tests) > SIGNIFICANT:

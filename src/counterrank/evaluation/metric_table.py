@@ -67,17 +67,17 @@ class MetricTable:
 
 def metric_results(metric_table: MetricTable) -> tuple[MetricResult, ...]:
     """Return what was found of each metric, with intervals that hold for all of them together."""
-    every, options, table = (
+    metrics, options, table = (
         metric_table.metrics.all_metrics,
         metric_table.options,
         metric_table.table,
     )
     levels = dict.fromkeys(options.targets, options.level)
-    if len(every) > 1:
+    if len(metrics) > 1:
         for target in levels:
-            lifts = [table.against(metric, target)[0] for metric in every]
+            lifts = [table.against(metric, target)[0] for metric in metrics]
             levels[target] = together(correlations_of(lifts), options.level)
-    return tuple(_result(metric, metric_table, levels) for metric in every)
+    return tuple(_result(metric, metric_table, levels) for metric in metrics)
 
 
 def _joint(estimate: Estimate, level: float) -> Estimate:

@@ -88,8 +88,8 @@ class Sweep:
                 # Ratios and draws are those of the first reward, all else that does not depend on rewards
                 # that of the first one which is of the page as well, or is not.
                 alike, unlike = (target, rewarded.page_reward), (target, not rewarded.page_reward)
-                like = first.get(alike) or first.get(unlike)
-                views[target] = View(rewarded, target, like, by_logger=by_logger)
+                shared = first.get(alike) or first.get(unlike)
+                views[target] = View(rewarded, target, shared, by_logger=by_logger)
                 first.setdefault(alike, views[target])
             yield fits, rewarded, views
 

@@ -28,11 +28,11 @@ def write_weights(source: Any, fits: Sequence[Fit], path: str | os.PathLike[str]
     `batches`; others say so themselves.
     """
     weighing = _weighing(fits)
-    with replacing(path) as made:
+    with replacing(path) as temporary:
         writer: pq.ParquetWriter | None = None
         try:
             for table in _tables(source.batches(), weighing):
-                writer = writer or pq.ParquetWriter(made, table.schema, compression="zstd")
+                writer = writer or pq.ParquetWriter(temporary, table.schema, compression="zstd")
                 writer.write_table(table, row_group_size=_ROWS)
         finally:
             if writer is not None:

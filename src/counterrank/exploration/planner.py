@@ -290,9 +290,11 @@ class PlanInputs:
                 remedy="give scores of all candidates, also of those that were not shown",
             )
         # Evenly spaced rows, because logs change over time.
-        every = fit_rewards(log, logger, goal.seed)
+        all_models = fit_rewards(log, logger, goal.seed)
         models, served = (
-            every.take(rows[np.linspace(0, len(rows) - 1, min(len(rows), size)).astype(np.int64)])
+            all_models.take(
+                rows[np.linspace(0, len(rows) - 1, min(len(rows), size)).astype(np.int64)]
+            )
             for size in (settings.REQUESTS, settings.SIMULATED)
         )
         ranker_families = families(models.logger, log.K, goal.seed)
@@ -308,7 +310,7 @@ class PlanInputs:
                 remedy=f"name candidates with {say('--policy', 'NAME=KIND')}, or list more candidates",
             )
         costs = Costs(log, logger, models, goal.level, goal.seed)
-        shares = {name: float(one.mean()) for name, one in scored.items()}
+        shares = {name: float(rows_scored.mean()) for name, rows_scored in scored.items()}
         return cls(log, models, served, costs, ranker_families, targets, shares, _design(log), goal)
 
     @property
@@ -349,10 +351,10 @@ class PlanInputs:
         """
         goal, by_auto = self.goal, judged_options
         chosen, reached = choose(judged_options, counted, goal.detect, goal.budget)
-        asked = None
+        judged = None
         for _ in range(ASKED):
             if (
-                chosen == asked
+                chosen == judged
                 or (factor := self._factor_of_auto(judged_options[chosen], counted)) is None
             ):
                 return by_auto, chosen, reached
@@ -365,10 +367,10 @@ class PlanInputs:
                 )
                 for option in judged_options
             ]
-            asked = chosen
+            judged = chosen
             chosen, reached = choose(by_auto, counted, goal.detect, goal.budget)
         # Options of nearly the same worth take turns: the one that was asked about is kept.
-        chosen = asked if asked is not None else chosen
+        chosen = judged if judged is not None else chosen
         return by_auto, chosen, by_auto[chosen].worst(counted) <= goal.detect
 
     def _factor_of_auto(self, option: ExplorationOption, counted: tuple[str, ...]) -> float | None:
@@ -437,7 +439,9 @@ class PlanInputs:
         goal, value = self.goal, self.costs.value
         n = goal.n
         scored = self.shares.get(target, 1.0)
-        predictions = [replace(one, share=one.share * scored) for one in predictions]
+        predictions = [
+            replace(predicted, share=predicted.share * scored) for predicted in predictions
+        ]
 
         def error(prediction: PredictedError, rows: float) -> float:
             return prediction.spread * self.design / value / math.sqrt(rows * scored)

@@ -63,8 +63,8 @@ def simulated_error(
     if not (estimate.estimable and earned > 0):
         return None
     stderr, allowance = estimate.lift.stderr / earned, estimate.allowance / earned
-    known = stderr > 0 and math.isfinite(stderr + allowance)
-    return SimulatedError(log.n, stderr, allowance) if known else None
+    measured = stderr > 0 and math.isfinite(stderr + allowance)
+    return SimulatedError(log.n, stderr, allowance) if measured else None
 
 
 def simulated_log(models: PageRewards, spec: PolicySpec, rng: np.random.Generator) -> RankingLog:
@@ -83,13 +83,13 @@ def simulated_log(models: PageRewards, spec: PolicySpec, rng: np.random.Generato
     )
 
 
-def drawn_rewards(q: Floats, own: Floats, rng: np.random.Generator) -> Floats:
-    """Return rewards (n, K) with means q and second moments own q: the amount own_k, or nothing.
+def drawn_rewards(q: Floats, amounts: Floats, rng: np.random.Generator) -> Floats:
+    """Return rewards (n, K) with means q and second moments amounts q: the amount of k, or nothing.
 
     >>> rewards = drawn_rewards(np.full((100_000, 1), 0.5), np.array([2.0]), np.random.default_rng(0))
     >>> rewards.mean().round(2), (rewards**2).mean().round(1), np.unique(rewards).tolist()
     (np.float64(0.5), np.float64(1.0), [0.0, 2.0])
     """
-    amount = np.where(own > 0, own, 1.0)
+    amount = np.where(amounts > 0, amounts, 1.0)
     chance = np.clip(q / amount, 0.0, 1.0)
     return np.where(rng.random(q.shape) < chance, amount, 0.0)

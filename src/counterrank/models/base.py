@@ -62,13 +62,13 @@ class RewardModel(ABC):
 
     def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
         """Return the mean of `expected` over the rankings of a target for each row (n, K)."""
-        out, own = np.empty(batch.action.shape), by_row(fold, self.folds, batch.n)
+        out, fold_of_row = np.empty(batch.action.shape), by_row(fold, self.folds, batch.n)
         for first in range(0, batch.n, PART):
             rows = slice(first, first + PART)
-            part = batch.take(rows)
-            drawn = target_draws(part, target, self.draws, self.seed)
-            pages = rankings_of(part).others(drawn)
-            values = self.expected(pages, np.repeat(own[rows], self.draws))
+            block = batch.take(rows)
+            drawn = target_draws(block, target, self.draws, self.seed)
+            pages = rankings_of(block).others(drawn)
+            values = self.expected(pages, np.repeat(fold_of_row[rows], self.draws))
             out[rows] = values.reshape(drawn.shape).mean(axis=1)
         return out
 
@@ -104,11 +104,11 @@ class ListModel(RewardModel):
 
 def by_row(fold: int | Ints, folds: int, m: int) -> Ints:
     """Return the number of the fitted model of each ranking (m,); `ALL` is number `folds`."""
-    given = np.asarray(fold, dtype=np.int64)
-    if given.shape == (m,) and given.min(initial=0) >= 0:
-        return np.ascontiguousarray(given)
-    given = np.broadcast_to(given, (m,))
-    return np.ascontiguousarray(np.where(given == ALL, folds, given))
+    fold_numbers = np.asarray(fold, dtype=np.int64)
+    if fold_numbers.shape == (m,) and fold_numbers.min(initial=0) >= 0:
+        return np.ascontiguousarray(fold_numbers)
+    fold_numbers = np.broadcast_to(fold_numbers, (m,))
+    return np.ascontiguousarray(np.where(fold_numbers == ALL, folds, fold_numbers))
 
 
 def squared_loss(

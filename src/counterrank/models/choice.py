@@ -43,20 +43,21 @@ def fit_close(training: Training, *, seed: int = 0, within: float = settings.CLO
     # The sample's rows keep their folds, so models are compared on the same unseen rows.
     sample = training.source.sample(settings.VISIBILITY_ROWS, stream(seed, Stream.VISIBILITY_ROWS))
     rows = Rows.of(sample, layout)
-    found: dict[str, Chosen] = {"ridge": linear}
+    chosen: dict[str, Chosen] = {"ridge": linear}
     visible = fit_visibility(rows, layout, draws=linear.draws, seed=linear.seed)
-    found |= {name: replace(model, ridge=linear) for name, model in visible.items()}
+    chosen |= {name: replace(model, ridge=linear) for name, model in visible.items()}
     logged = rankings_of(sample)
     errors = {
-        name: squared_loss(model, logged, sample.reward, rows.fold) for name, model in found.items()
+        name: squared_loss(model, logged, sample.reward, rows.fold)
+        for name, model in chosen.items()
     }
     slots = int(rows.present.sum())
-    losses = {name: float(one.sum()) / max(slots, 1) for name, one in errors.items()}
+    losses = {name: float(loss.sum()) / max(slots, 1) for name, loss in errors.items()}
     names = sorted(losses, key=lambda name: losses[name])
-    found[names[0]].details["out_of_fold_mse_of"] = losses
+    chosen[names[0]].details["out_of_fold_mse_of"] = losses
     close = [name for name in names if losses[name] <= within * losses[names[0]]]
     return Close(
-        tuple(found[name] for name in close),
+        tuple(chosen[name] for name in close),
         np.stack([errors[name] for name in close]),
         slots,
         sample.bucket if sample.unit is not None else None,

@@ -59,9 +59,9 @@ class VisibilityModel(RewardModel):
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return q (m, K), zero in the padding."""
-        x, own = self.layout.standardised(rankings.x), by_row(fold, self.folds, rankings.m)
+        x, fold_of_row = self.layout.standardised(rankings.x), by_row(fold, self.folds, rankings.m)
         effects = self.effect, self.shift, self.visible
-        return rewards_of(rankings.item, x, rankings.row, own, effects, self.product)[0]
+        return rewards_of(rankings.item, x, rankings.row, fold_of_row, effects, self.product)[0]
 
     def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
         """Return E_pi q_k (n, K)."""
@@ -71,8 +71,11 @@ class VisibilityModel(RewardModel):
             return super(VisibilityModel, self).mean_under(batch, target, fold)
         x, out = self.layout.standardised(context_columns(batch)), np.zeros(batch.action.shape)
         for f, rows in blocks_of(by_row(fold, self.folds, batch.n)):
-            chance, own = expected(distribution[rows], batch.lengths[rows], batch.K), self.effect[f]
-            plain, pair = own[:, : x.shape[1]] @ x[rows].T, own[:, x.shape[1] :]
+            chance, effects = (
+                expected(distribution[rows], batch.lengths[rows], batch.K),
+                self.effect[f],
+            )
+            plain, pair = effects[:, : x.shape[1]] @ x[rows].T, effects[:, x.shape[1] :]
             mean = self._product_mean if self.product else self._sum_mean
             out[rows] = mean(plain, pair, self.shift[f][:, None], chance).T
         out[batch.action < 0] = 0.0
@@ -168,7 +171,7 @@ class Rows(NamedTuple):
 
     def take(self, keep: Bools | Ints | slice) -> "Rows":
         """Return some of the rows."""
-        return Rows._make(one[keep] for one in self)
+        return Rows._make(column[keep] for column in self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -411,16 +414,16 @@ def _rescaled(fit: Fit) -> Fit:
 def _search(fit: Fit, **steps: Floats) -> Fit:
     """Return the fit after the longest of step, step/2, ... that does not raise the penalised loss."""
 
-    def moved(share: float) -> Fit:
+    def fit_at(share: float) -> Fit:
         values = {name: getattr(fit, name) + share * step for name, step in steps.items()}
         return replace(fit, **values).predicting(fit.rows)
 
     # A step of a sum ends at the minimum.
     if not fit.product:
-        return moved(1.0)
+        return fit_at(1.0)
     before = fit.loss
-    tried = (moved(0.5**halving) for halving in range(settings.HALVINGS))
-    return next((found for found in tried if found.loss <= before), fit)
+    tried = (fit_at(0.5**halving) for halving in range(settings.HALVINGS))
+    return next((candidate for candidate in tried if candidate.loss <= before), fit)
 
 
 def alternate(fit: Fit, settled: float = settings.SETTLED) -> Fit:
@@ -447,7 +450,7 @@ def by_fold(fit: Fit, folds: int) -> tuple[Floats, Floats]:
         # Where one fold holds every row there is nothing to fit without it.
         for _ in range(steps if parts[f].rows.n else 0):
             parts[f] = effects_step(parts[f])
-    return np.stack([one.effect for one in parts]), np.stack([one.shift for one in parts])
+    return np.stack([part.effect for part in parts]), np.stack([part.shift for part in parts])
 
 
 def columns(layout: Layout) -> int:

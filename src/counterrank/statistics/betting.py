@@ -53,7 +53,7 @@ def betting_lower_bound(
 
 
 def _recalculated(
-    values: Floats, lowest: float, delta: float, spread: float, around: float
+    values: Floats, lowest: float, delta: float, spread: float, centre: float
 ) -> float:
     """Return the last of the tried means that was refuted, going up until one is not.
 
@@ -61,18 +61,18 @@ def _recalculated(
     level delta, whatever the others do. So the means to try must be fixed before.
     """
     sample = np.ascontiguousarray(values, dtype=np.float64)
-    found = lowest
-    for mu in tried(lowest, around, spread / math.sqrt(len(sample))):
+    bound = lowest
+    for mu in tried(lowest, centre, spread / math.sqrt(len(sample))):
         if not refuted(sample, mu, _SAFE / (mu - lowest), delta, spread, _TRUST):
             break
-        found = float(mu)
+        bound = float(mu)
     # A smaller bound holds too, and one above the mean would only puzzle.
-    return min(found, max(float(sample.mean()), lowest))
+    return min(bound, max(float(sample.mean()), lowest))
 
 
 @jit
 def refuted(
-    values: Floats, mu: float, most: float, delta: float, spread: float, trust: float
+    values: Floats, mu: float, cap: float, delta: float, spread: float, trust: float
 ) -> bool:
     """Return whether bets on `values`, in their order, multiply a capital by 1/delta.
 
@@ -80,27 +80,27 @@ def refuted(
 
     Each stake is a function of the values before it: of the growth still wanted, the values still
     to come, and their second moment about `mu` so far, where `spread` counts as `trust` values. No
-    stake is above `most`.
+    stake is above `cap`.
     """
     n = len(values)
     missing = math.log(1.0 / delta)
-    squares, seen = trust * spread * spread, trust
+    squares, count = trust * spread * spread, trust
     for t in range(n):
-        stake = math.sqrt(2.0 * missing * seen / (squares * (n - t)))
-        away = values[t] - mu
-        missing -= math.log1p(min(stake, most) * away)
+        stake = math.sqrt(2.0 * missing * count / (squares * (n - t)))
+        deviation = values[t] - mu
+        missing -= math.log1p(min(stake, cap) * deviation)
         if missing <= 0.0:
             return True
-        squares += away * away
-        seen += 1.0
+        squares += deviation * deviation
+        count += 1.0
     return False
 
 
-def tried(lowest: float, around: float, stderr: float) -> Floats:
-    """Return the means to try, rising: close to each other near `around`, further apart beyond."""
+def tried(lowest: float, centre: float, stderr: float) -> Floats:
+    """Return the means to try, rising: close to each other near `centre`, further apart beyond."""
     steps = np.concatenate([np.arange(_NEAR), _NEAR * _GROWTH ** np.arange(_FAR)])
-    away = steps * stderr / _FINE
-    means: Floats = np.concatenate([around - away[:0:-1], around + away])
+    offsets = steps * stderr / _FINE
+    means: Floats = np.concatenate([centre - offsets[:0:-1], centre + offsets])
     return means[means > lowest]
 
 
@@ -111,14 +111,14 @@ def _one_stake(values: Floats, lowest: float, delta: float, spread: float, count
     whatever the mean of each unit is. The capital falls in mu, so halving finds the bound.
     """
     rows = np.asarray(counts, dtype=np.float64)
-    wanted = math.log(1.0 / delta)
-    stakes = _STAKES * math.sqrt(2.0 * wanted / len(values)) / spread
+    needed = math.log(1.0 / delta)
+    stakes = _STAKES * math.sqrt(2.0 * needed / len(values)) / spread
 
     def grows(mu: float) -> bool:
-        most = _SAFE / max((mu - lowest) * float(rows.max()), 1e-300)
-        logs = np.log1p(np.minimum(stakes, most)[:, None] * (values - mu * rows)).sum(axis=1)
+        cap = _SAFE / max((mu - lowest) * float(rows.max()), 1e-300)
+        logs = np.log1p(np.minimum(stakes, cap)[:, None] * (values - mu * rows)).sum(axis=1)
         peak = float(logs.max())
-        return peak + math.log(float(_SHARES @ np.exp(logs - peak))) >= wanted
+        return peak + math.log(float(_SHARES @ np.exp(logs - peak))) >= needed
 
     low, high = lowest, float(values.sum() / rows.sum())
     if high <= lowest or grows(high):

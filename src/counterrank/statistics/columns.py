@@ -86,8 +86,8 @@ class PositionSums:
         )
 
 
-def _sum(table: Floats | None, other: Floats | None) -> Floats | None:
-    return None if table is None or other is None else table + other
+def _sum(left: Floats | None, right: Floats | None) -> Floats | None:
+    return None if left is None or right is None else left + right
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +138,8 @@ class ColumnSums:
         gradient, first = quantity.gradient.copy(), 0
         if isinstance(quantity.sample, PositionSample):
             block, first = quantity.sample.block, quantity.sample.local
-            beside = enumerate(block.beside, len(block.keys))
-            gradient[[number for number, key in beside if key in keys]] = 0.0
+            numbered = enumerate(block.beside, len(block.keys))
+            gradient[[number for number, key in numbered if key in keys]] = 0.0
         gradient[[first + number for number in self.numbers(keys)]] = 0.0
         return replace(quantity, gradient=gradient)
 

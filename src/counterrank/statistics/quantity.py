@@ -313,10 +313,10 @@ class Quantity:
         ratio, below = self.value / other.value, other.value
         return _linear(ratio, (1.0 / below, self), (-ratio / below, other))
 
-    def relative_to(self, other: Self) -> Self:
+    def relative_to(self, baseline: Self) -> Self:
         """Return this value over another, less one; unknown where the other is not above zero."""
-        ratio = self / other
-        return replace(ratio, value=ratio.value - 1.0 if other.value > 0 else math.nan)
+        ratio = self / baseline
+        return replace(ratio, value=ratio.value - 1.0 if baseline.value > 0 else math.nan)
 
     def half(self, level: float, looks: Looks = ONCE) -> float:
         """Return half the length of the interval: s cv(B / s), at one look or at all looks together."""

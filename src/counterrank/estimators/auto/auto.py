@@ -96,10 +96,10 @@ class AutoFit(Fitted):
     @np.errstate(over="ignore", invalid="ignore")
     def columns(self, view: View) -> Columns:
         """Return members, models, aimed step and controls of each row, and members at each position."""
-        batch, asked = view.batch, self._asked(view.batch)
-        near = view if asked is None else view.part(("asked", self.rate), asked)
+        batch, sampled = view.batch, self._asked(view.batch)
+        near = view if sampled is None else view.part(("asked", self.rate), sampled)
         prediction = self.nuisances.predict(near)
-        members = self.members if asked is None else self.members[:2]
+        members = self.members if sampled is None else self.members[:2]
         weights, squares, reached = near.once(
             ("auto", members, self.limit), lambda: self._weighed(near, members)
         )
@@ -108,16 +108,16 @@ class AutoFit(Fitted):
         aims = aim(self.nuisances, near, residual)
         controls = view.once(("controls", self.modelled), lambda: self._controls(view))
         cheap = None
-        if asked is not None:
+        if sampled is not None:
             exact = places, totals
             places, totals, cheap = self._cheap_phase(view)
-            add_second_phase(places, totals, exact, asked, self.rate)
-            controls = calibration(totals[0], asked, self.rate)
+            add_second_phase(places, totals, exact, sampled, self.rate)
+            controls = calibration(totals[0], sampled, self.rate)
             step, aims = aims, np.zeros((len(aims), batch.n))
-            aims[:, asked] = step / self.rate
+            aims[:, sampled] = step / self.rate
         compared = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
         rows = AutoRows(
-            self.rate, asked, squares, cheap, reached, *self._compared(near, compared, weights),
+            self.rate, sampled, squares, cheap, reached, *self._compared(near, compared, weights),
             view.ratios.rho if view.ratios.kind == "factored" else None,
             weights[self.smallest].mean(axis=1), prediction.volume, batch.n, batch.K,
         )  # fmt: skip
@@ -229,9 +229,11 @@ class AutoFit(Fitted):
         x = np.nan_to_num(context_columns(view.batch)).T[: max(limit // len(excess) - 1, 0)]
         return np.ascontiguousarray(np.concatenate([excess, *(excess * row for row in x)], axis=0))
 
-    def solve(self, sums: ColumnSums, more: AutoSums, whole: Solution | None = None) -> Solution:
+    def solve(
+        self, sums: ColumnSums, auto_sums: AutoSums, overall: Solution | None = None
+    ) -> Solution:
         """Return the solution; groups of rows follow the decision of all, so that they average to it."""
-        return solved(self, sums, more, whole)
+        return solved(self, sums, auto_sums, overall)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -133,10 +133,12 @@ class Decided:
 
 # Squares that are too large for a number are reported as such.
 @np.errstate(over="ignore", invalid="ignore")
-def solved(fit: AutoFit, sums: ColumnSums, more: AutoSums, whole: Solution | None) -> Solution:
-    """Return the solution of `auto` over some rows; a group of rows follows the `whole`."""
-    table = MemberTable.of(fit, sums, more, None if whole is None else whole.decision.aim)
-    follows = None if whole is None else whole.decision.decision
+def solved(
+    fit: AutoFit, sums: ColumnSums, auto_sums: AutoSums, overall: Solution | None
+) -> Solution:
+    """Return the solution of `auto` over some rows; a group of rows follows the `overall`."""
+    table = MemberTable.of(fit, sums, auto_sums, None if overall is None else overall.decision.aim)
+    follows = None if overall is None else overall.decision.decision
     models = fit.nuisances
     # All closed forms count in the models' disagreement.
     trusted = models.shares >= DEFAULTS.least_share if models.draws else None
@@ -155,9 +157,9 @@ def solved(fit: AutoFit, sums: ColumnSums, more: AutoSums, whole: Solution | Non
     )
 
 
-def summary_of(fit: AutoFit, sums: ColumnSums, more: AutoSums) -> Summary:
+def summary_of(fit: AutoFit, sums: ColumnSums, auto_sums: AutoSums) -> Summary:
     """Return what the rule decides on."""
-    return MemberTable.of(fit, sums, more).summary
+    return MemberTable.of(fit, sums, auto_sums).summary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,7 +179,7 @@ class MemberTable:
 
     @classmethod
     def of(
-        cls, fit: AutoFit, sums: ColumnSums, more: AutoSums, aim: Floats | None = None
+        cls, fit: AutoFit, sums: ColumnSums, auto_sums: AutoSums, aim: Floats | None = None
     ) -> MemberTable:
         """Return the members over the sums of some rows; the aimed step is fitted to them where it is not given."""
         block = sums.block(fit.places[0])
@@ -186,13 +188,13 @@ class MemberTable:
         numbers = sums.numbers([*fit.totals, *controls])
         identity = np.zeros((len(numbers), len(sums.keys)))
         identity[np.arange(len(numbers)), numbers] = 1.0
-        members, columns = _members(fit, sums, more, block, controls, identity)
+        members, columns = _members(fit, sums, auto_sums, block, controls, identity)
         if aim is None:
             terms = members.value[len(members.value) - fit.aims :]
             aim = correction(terms) if fit.aims else np.zeros(0)
         if fit.aims:
             members = members.with_aim(aim)
-        summary = _summary(fit, sums, more, members, columns)
+        summary = _summary(fit, sums, auto_sums, members, columns)
         return cls(members, summary, sums, block, identity, aim)
 
 
@@ -225,7 +227,7 @@ def solution_of(table: MemberTable, decision: Decision) -> Solution:
 
 
 def _members(
-    fit: AutoFit, sums: ColumnSums, more: AutoSums, block: PositionSums, controls: tuple[Key, ...],
+    fit: AutoFit, sums: ColumnSums, auto_sums: AutoSums, block: PositionSums, controls: tuple[Key, ...],
     identity: Floats,
 ) -> tuple[Members, Floats]:  # fmt: skip
     """Return the members with controls regressed out and errors inflated, and the covariance of the columns (C, C)."""
@@ -246,17 +248,17 @@ def _members(
     inverse = np.linalg.pinv(by_row[T:, T:], rcond=_COLLINEAR, hermitian=True)
     gradients = np.eye(T, T + H)
     gradients[1:, T:] = -by_row[1:T, T:] @ inverse
-    squares, unsupported = more.expected(fit.members, n)
-    occurred = more.square > 0
+    squares, unsupported = auto_sums.expected(fit.members, n)
+    occurred = auto_sums.square > 0
     # E_0[w^2] follows from the policies. Where the mean square in the log is smaller, the rankings that
     # dominate the variance have not occurred. The covariance of two members has the geometric mean of
     # their factors, which keeps it positive: it is the covariance of gradients times the roots.
-    shown = np.where(occurred, np.maximum(more.square / n, 1e-100 * squares), np.inf)
+    shown = np.where(occurred, np.maximum(auto_sums.square / n, 1e-100 * squares), np.inf)
     inflation = np.maximum(1.0, squares / shown)
     root = np.sqrt(np.concatenate([[1.0], inflation, np.ones(T - 1 - J)]))
-    refits = np.zeros((T, len(more.folds)))
-    if more.fold_rows and len(more.folds) > 1:
-        refits[1 : 1 + J] = fold_deviations(more.folds / more.fold_rows).T
+    refits = np.zeros((T, len(auto_sums.folds)))
+    if auto_sums.fold_rows and len(auto_sums.folds) > 1:
+        refits[1 : 1 + J] = fold_deviations(auto_sums.folds / auto_sums.fold_rows).T
     scale = root[: 1 + J] * _design_effects(gradients, columns, by_row, rows.units, n)[: 1 + J]
     means, maps = _places(fit, block, controls, mean[T:], inverse / max(n - 1, 1), n)
     return Members(
@@ -300,11 +302,11 @@ def _places(
 
 
 def _summary(
-    fit: AutoFit, sums: ColumnSums, more: AutoSums, members: Members, columns: Floats
+    fit: AutoFit, sums: ColumnSums, auto_sums: AutoSums, members: Members, columns: Floats
 ) -> Summary:
     """Return what the rule decides on."""
     # Whole weights have a mean of one: what cut weights lack of it is not covered.
-    weight, count = more.reached.T
+    weight, count = auto_sums.reached.T
     lacking = np.maximum(1.0 - weight / np.maximum(count, 1e-300), 0.0)
     alone, jointly = lacking * (fit.modelled & (count > 0))
     if fit.modelled and not count[0]:
@@ -322,8 +324,8 @@ def _summary(
         members.unsupported,
         float(alone),
         float(jointly),
-        more.volume / sums.rows.n,
-        more.ess,
+        auto_sums.volume / sums.rows.n,
+        auto_sums.ess,
     )
 
 

@@ -82,17 +82,17 @@ class BehaviorTree:
 
     def training_set(self, log: RankingLog, target: str, *, seed: int) -> TrainingSet:
         """Return what trees grow on."""
-        ratios, given = ratios_of(log, target), self.candidates
-        if isinstance(given, str) and given == "default" and ratios.kind != "factored":
+        ratios, models = ratios_of(log, target), self.candidates
+        if isinstance(models, str) and models == "default" and ratios.kind != "factored":
             # Sets of positions that depend on each other have no product of ratios: their
             # probabilities take a hundred times as long, or are not known.
-            given = ("S", "C", "I")
+            models = ("S", "C", "I")
         if np.abs(log.reward).max(initial=0.0) > MOST_REWARD:
             raise BehaviorError(
                 f"no tree can be grown: squares of rewards above {MOST_REWARD:.0e} overflow"
             )
         rng = np.random.default_rng([seed, BINNING_STREAM])
-        return prepare(ratios, target, candidates(log.K, given), self.limits, rng)
+        return prepare(ratios, target, candidates(log.K, models), self.limits, rng)
 
     def grow(self, data: TrainingSet, *, n_apply: int, seed: int) -> Forest:
         """Return the forest grown on a training set."""
@@ -139,12 +139,12 @@ class BehaviorTree:
     def load(cls, path: str | os.PathLike[str]) -> BehaviorTree:
         """Return the fitted tree in a JSON file, after checking it."""
         unread, broken = f"cannot read the behaviour tree {path}", f"{path} is not a behaviour tree"
-        given = read_json(path, unread, broken)
+        document = read_json(path, unread, broken)
         try:
-            forest = Forest.from_dict(given)
+            forest = Forest.from_dict(document)
         except ConfigError as problem:
             raise BehaviorError(f"{path} is not a valid behaviour tree: {problem}") from problem
-        models = [one.candidate() for one in forest.candidates]
+        models = [model.candidate() for model in forest.candidates]
         return cls(candidates=models, mse=forest.mse, forest=forest)
 
     def __str__(self) -> str:

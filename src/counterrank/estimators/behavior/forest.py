@@ -54,16 +54,16 @@ class Doubt(Record):
         return (1.0 - share) * self.gap + self.triples
 
 
-def doubt_of(own: Floats, value: Floats, stretched: Floats, triples: Floats) -> Doubt:
-    """Return the doubt about the mean of rows `own` (n,), given those of the value from pairs.
+def doubt_of(modelled: Floats, value: Floats, stretched: Floats, triples: Floats) -> Doubt:
+    """Return the doubt about the mean of rows `modelled` (n,), given those of the value from pairs.
 
     `stretched` are the latter with the spread that their tails have, `triples` what triples add.
     """
-    n = max(len(own), 1)
+    n = max(len(modelled), 1)
     # With the spread that the tails of pairs have: few logs hold their extreme rows.
     spread = stretched if math.isfinite(float(stretched.std())) else value
     # E mean^2 = effect^2 + variance of the mean.
-    gap = float((own - value).mean()) ** 2 - float((own - spread).var()) / n
+    gap = float((modelled - value).mean()) ** 2 - float((modelled - spread).var()) / n
     # Products of three ratios are mostly noise: two standard errors of theirs are chance.
     square = float(triples.mean()) ** 2 - (CHANCE**2) * float(triples.var()) / n
     left_out = math.sqrt(max(square, 0.0))
@@ -78,9 +78,11 @@ class StoredModel(Record):
     mask: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: Candidate) -> "StoredModel":
+    def of(cls, candidate: Candidate) -> "StoredModel":
         """Return a candidate as plain values."""
-        return cls(given.name, tuple("".join("01"[int(v)] for v in row) for row in given.mask))
+        return cls(
+            candidate.name, tuple("".join("01"[int(v)] for v in row) for row in candidate.mask)
+        )
 
     def flaw(self) -> tuple[str, str] | None:
         """Return the mask where it is none."""
@@ -132,8 +134,8 @@ class Node(Record):
         """
         left: Bools
         if self.left_categories:
-            known = (values > -1) & (values < categories)
-            left = np.where(known, np.isin(values, self.left_categories), self.missing_left)
+            listed_values = (values > -1) & (values < categories)
+            left = np.where(listed_values, np.isin(values, self.left_categories), self.missing_left)
         elif math.isnan(self.threshold):
             left = np.isnan(values) == self.missing_left
         else:
@@ -183,20 +185,20 @@ class Forest(Record):
         return flaw or self._node_flaw()
 
     def _node_flaw(self) -> tuple[str, str] | None:
-        seen = list(self.roots)
-        for at, node in enumerate(self.nodes):
+        children = list(self.roots)
+        for number, node in enumerate(self.nodes):
             if not 0 <= node.model < len(self.candidates):
-                return f"nodes[{at}].model", f"one of {len(self.candidates)} candidates"
+                return f"nodes[{number}].model", f"one of {len(self.candidates)} candidates"
             if node.leaf:
                 continue
             if node.feature >= len(self.context):
-                return f"nodes[{at}].feature", f"one of {len(self.context)} context columns"
+                return f"nodes[{number}].feature", f"one of {len(self.context)} context columns"
             # Children stand after their parents, so no walk can run in a circle.
-            if not at < min(node.left, node.right):
-                return f"nodes[{at}]", "a split into later nodes"
-            seen += [node.left, node.right]
-        whole = sorted(seen) == list(range(len(self.nodes)))
-        return None if whole else ("nodes", "a set of trees: a node has no parent or two")
+            if not number < min(node.left, node.right):
+                return f"nodes[{number}]", "a split into later nodes"
+            children += [node.left, node.right]
+        connected = sorted(children) == list(range(len(self.nodes)))
+        return None if connected else ("nodes", "a set of trees: a node has no parent or two")
 
     @property
     def K(self) -> int:  # noqa: N802 - the letter of the papers
@@ -206,7 +208,7 @@ class Forest(Record):
     @cached_property
     def masks(self) -> Bools:
         """The candidates' masks (M, K, K)."""
-        return np.stack([one.candidate().mask for one in self.candidates])
+        return np.stack([model.candidate().mask for model in self.candidates])
 
     def assign(self, context: "ArrayLike | None", n: int | None = None) -> Ints:
         """Return the model of each row and position, an index into `candidates`: (n, K)."""
@@ -218,9 +220,9 @@ class Forest(Record):
         """Return the label of each row's leaf at each position (n, K), from one for every node."""
         values = self._columns(context, n)
         out = np.empty((self.K, values.shape[1]), dtype=np.int64)
-        for root, found in zip(self.roots, out, strict=True):
+        for root, column in zip(self.roots, out, strict=True):
             for leaf, reached in self._reached(values, root):
-                np.copyto(found, labels[leaf], where=reached)
+                np.copyto(column, labels[leaf], where=reached)
         return out.T
 
     def _reached(self, values: Floats, root: int) -> Iterator[tuple[int, Bools]]:
@@ -231,13 +233,13 @@ class Forest(Record):
         """
         waiting = [(root, np.ones(values.shape[1], dtype=bool))]
         while waiting:
-            at, reached = waiting.pop()
-            node = self.nodes[at]
+            number, reached = waiting.pop()
+            node = self.nodes[number]
             if node.leaf:
-                yield at, reached
+                yield number, reached
                 continue
-            known = len(self.categories.get(self.context[node.feature], ()))
-            left = reached & node.goes_left(values[node.feature], known)
+            count = len(self.categories.get(self.context[node.feature], ()))
+            left = reached & node.goes_left(values[node.feature], count)
             waiting += [(node.left, left), (node.right, reached ^ left)]
 
     def weights(self, context: "ArrayLike | None", ratios: Ratios) -> Floats:
@@ -294,13 +296,15 @@ def assemble(
     )
     rows = np.arange(data.log.n)
     chosen = forest.assigned(data.log.context, labels, data.log.n)
-    own = np.column_stack([y[rows, at] for y, at in zip(data.y, chosen.T, strict=True)])
+    modelled = np.column_stack(
+        [y[rows, columns] for y, columns in zip(data.y, chosen.T, strict=True)]
+    )
     alpha, pairs, triples = data.log.position_weights, data.pairs, data.triples
     # With every effect of pairs, whatever the evidence.
     value, stretched = pairs.summed(1.0, triples), pairs.stretched(triples)
-    share = share_of(own, value - own, stretched - own, alpha, n_apply)
+    share = share_of(modelled, value - modelled, stretched - modelled, alpha, n_apply)
     blend = Blend(share, triples, tuple(pairs.centre.tolist()))
-    doubt = doubt_of(own @ alpha, value @ alpha, stretched @ alpha, pairs.triples @ alpha)
+    doubt = doubt_of(modelled @ alpha, value @ alpha, stretched @ alpha, pairs.triples @ alpha)
     return replace(forest, doubt=doubt, blend=blend)
 
 
@@ -311,8 +315,8 @@ def _nodes_of(
 
     Estimate and error are of the rows' own value in the group: mean of w r and its standard error.
     """
-    kept = [tree]
-    for group in kept:  # grows on the way
+    groups = [tree]
+    for group in groups:  # grows on the way
         rows, total, square = group.sums[
             [0, 1 + group.model, 1 + len(models) + group.model]
         ].tolist()
@@ -323,19 +327,19 @@ def _nodes_of(
             models[group.model], float(rows / tree.sums[0]), group.score, mean, error, group.gain
         )
         if group.sides:
-            edges, taken = bins.edges[group.feature], np.flatnonzero(group.goes_left[1:])
+            edges, edge_numbers = bins.edges[group.feature], np.flatnonzero(group.goes_left[1:])
             split: dict[str, Any] = {}
             if bins.categorical[group.feature]:
-                split["left_categories"] = tuple(edges[taken].astype(int).tolist())
-            elif 0 < len(taken) <= len(edges):
+                split["left_categories"] = tuple(edges[edge_numbers].astype(int).tolist())
+            elif 0 < len(edge_numbers) <= len(edges):
                 # Bins 1..b go left: values up to edge b.
-                split["threshold"] = float(edges[len(taken) - 1])
-            a = first + len(kept)
+                split["threshold"] = float(edges[len(edge_numbers) - 1])
+            a = first + len(groups)
             node = replace(
                 node, feature=group.feature, left=a, right=a + 1, chance=group.chance,
                 missing_left=bool(group.goes_left[0]), **split,
             )  # fmt: skip
-            kept += group.sides
+            groups += group.sides
         yield group, node
 
 
@@ -346,27 +350,27 @@ def load_candidates(path: "str | os.PathLike[str]") -> list[str | Candidate]:
     saved tree gives those it was grown with.
     """
     told = f"behaviour candidates '{path}' are neither a set ({', '.join(SETS)}) nor a file"
-    given = read_json(path, f"{told} that can be read", f"{path} holds no behaviour candidates")
-    rows: Any = given.get("candidates") if isinstance(given, dict) else given
+    document = read_json(path, f"{told} that can be read", f"{path} holds no behaviour candidates")
+    rows: Any = document.get("candidates") if isinstance(document, dict) else document
     try:
         if not (isinstance(rows, list) and rows):
             raise BehaviorError("it is no list of models")
-        return [one if isinstance(one, str) else _model(i, one) for i, one in enumerate(rows)]
+        return [row if isinstance(row, str) else _model(i, row) for i, row in enumerate(rows)]
     except (BehaviorError, ConfigError) as problem:
         raise BehaviorError(f"{path} holds no behaviour candidates: {problem}") from problem
 
 
-def _model(i: int, one: Any) -> Candidate:
+def _model(i: int, row: Any) -> Candidate:
     """Return a model given as an object with name and mask, or as a matrix without a name."""
-    if not isinstance(one, list):
-        return StoredModel.from_dict(one).candidate()
+    if not isinstance(row, list):
+        return StoredModel.from_dict(row).candidate()
     try:
-        matrix = np.array(one)
+        matrix = np.array(row)
     except ValueError:
         matrix = np.empty(0)
     if matrix.dtype.kind != "i":
         raise BehaviorError(f"candidate {i} must be a matrix of 0 and 1")
-    return Candidate(f"model {i + 1}", as_mask(matrix, len(one)))
+    return Candidate(f"model {i + 1}", as_mask(matrix, len(row)))
 
 
 def read_json(path: "str | os.PathLike[str]", unread: str, broken: str) -> Any:

@@ -30,11 +30,11 @@ def add_to_bins(
         for m in range(models):
             row[1 + m] = y[m, i]
             row[1 + models + m] = y[m, i] * y[m, i]
-        at = 1 + 2 * models
+        place = 1 + 2 * models
         for b in range(len(replicates)):
             for m in range(models):
-                row[at + m] = replicates[b, i] * z[m, i]
-            at += models
+                row[place + m] = replicates[b, i] * z[m, i]
+            place += models
         for f in range(out.shape[0]):
             cell = out[f, codes[f, i]]
             for c in range(width):
@@ -60,14 +60,14 @@ class TreeRows(NamedTuple):
         z = y if objective.averaged is None else objective.averaged
         if not len(codes):  # no context: a feature of one bin has the sums of all rows
             codes = np.zeros((1, len(y)), dtype=np.uint8)
-        own, other = (np.ascontiguousarray(table.T) for table in (y, z))
-        return cls(np.arange(len(y)), codes, own, other, objective.replicates)
+        rewards, averaged = (np.ascontiguousarray(table.T) for table in (y, z))
+        return cls(np.arange(len(y)), codes, rewards, averaged, objective.replicates)
 
     def divided(self, feature: int, goes_left: Bools) -> "tuple[TreeRows, TreeRows]":
         """Return the rows whose bin of a feature goes left (bins,), and the others."""
         left = goes_left[self.codes[feature, self.chosen]]
-        one, two = (self._replace(chosen=self.chosen[side]) for side in (left, ~left))
-        return one, two
+        left_rows, right_rows = (self._replace(chosen=self.chosen[side]) for side in (left, ~left))
+        return left_rows, right_rows
 
     def histogram(self, bins: int) -> Floats:
         """Return the sums of the rows' statistics by feature and bin (d, bins, L)."""
@@ -88,10 +88,10 @@ def cuts_of(hist: Floats, categorical: Bools, contrast: tuple[int, int], least: 
     inner = np.take_along_axis(hist[:, 1:], order[:, :, None] - 1, axis=1)
     # Cut 0 takes no known value: alone it leaves a side empty and is dropped below, with the
     # missing ones it asks whether a value is there at all.
-    taken = np.zeros_like(hist)
-    np.cumsum(inner, axis=1, out=taken[:, 1:])
+    cumulated = np.zeros_like(hist)
+    np.cumsum(inner, axis=1, out=cumulated[:, 1:])
     missing = hist[:, :1]
-    left = np.stack([taken, taken + missing], axis=1)  # (d, 2, bins, L)
+    left = np.stack([cumulated, cumulated + missing], axis=1)  # (d, 2, bins, L)
     rows = left[..., 0]
     # An empty bin moves nothing: the cut before it is the same, and so is the other side of no
     # missing values.
@@ -145,9 +145,9 @@ class Group:
         for side in self.sides:
             side.merge_equal()
         if self.sides and not any(side.sides for side in self.sides):
-            one, two = self.sides
-            if one.model == two.model:
-                self.model, self.gain, self.sides = one.model, 0.0, ()
+            left, right = self.sides
+            if left.model == right.model:
+                self.model, self.gain, self.sides = left.model, 0.0, ()
 
 
 #: A group with its depth, its rows and their histogram.
@@ -168,9 +168,11 @@ class Grower:
         """Choose the root's model, then split group by group, each given all leaves so far."""
         hist = rows.histogram(self.bins)
         root = Group(hist[0].sum(axis=0), 0)
-        here = self.objective.channels(root.sums)
-        root.score, root.model = self.objective.best_model(np.zeros_like(here[0]), here)
-        self.totals = here[root.model]
+        root_channels = self.objective.channels(root.sums)
+        root.score, root.model = self.objective.best_model(
+            np.zeros_like(root_channels[0]), root_channels
+        )
+        self.totals = root_channels[root.model]
         # A share of the root's score: MSEs have the rewards' unit squared.
         least_gain = self.limits.min_gain * abs(root.score) if np.isfinite(root.score) else 0.0
         least = self.limits.leaf_rows(self.objective.position.n_grow)
@@ -179,11 +181,11 @@ class Grower:
             waiting.append((root, 1, rows, hist))
         while waiting:
             group, depth, group_rows, hist = self.next_group(waiting)
-            around = self.settle(group)
+            channels = self.settle(group)
             if self.leaves >= self.limits.max_leaves or group.sums[0] < 2 * least:
                 continue
             cuts = self.cuts(hist, least)
-            if not self._divide(group, cuts, hist, around, least_gain):
+            if not self._divide(group, cuts, hist, channels, least_gain):
                 continue
             sides = group_rows.divided(group.feature, group.goes_left)
             group.chance = _chance(group, sides, len(cuts[0]))
@@ -193,8 +195,8 @@ class Grower:
                 small = int(len(sides[0].chosen) > len(sides[1].chosen))
                 summed = sides[small].histogram(self.bins)
                 sums = (hist - summed, summed) if small else (summed, hist - summed)
-                for child, side, own in zip(group.sides, sides, sums, strict=True):
-                    waiting.append((child, depth + 1, side, own))
+                for child, side, side_hist in zip(group.sides, sides, sums, strict=True):
+                    waiting.append((child, depth + 1, side, side_hist))
         root.merge_equal()
         return root
 
@@ -215,41 +217,41 @@ class Grower:
 
         Return its channels under each model on top of the other leaves' totals (M, C).
         """
-        here = self.objective.channels(group.sums)
+        leaf_channels = self.objective.channels(group.sums)
         # Squared bias is of the whole assignment: which model suits a leaf depends on what the
         # others have become since its parent was split.
-        others = self.totals - here[group.model]
-        group.score = self.objective.score(others + here[group.model])
-        value, model = self.objective.best_model(others, here)
+        rest_total = self.totals - leaf_channels[group.model]
+        group.score = self.objective.score(rest_total + leaf_channels[group.model])
+        value, model = self.objective.best_model(rest_total, leaf_channels)
         if lower(value, group.score):
             group.model, group.score = model, value
-        around: Floats = here + others
-        self.totals = around[group.model]
-        return around
+        channels: Floats = leaf_channels + rest_total
+        self.totals = channels[group.model]
+        return channels
 
     def _divide(
-        self, group: Group, cuts: Cuts, hist: Floats, around: Floats, least_gain: float
+        self, group: Group, cuts: Cuts, hist: Floats, channels: Floats, least_gain: float
     ) -> bool:
         """Split a group by the cut and the two models that lower the score most, if any does."""
         below, where, order = cuts
         left = self.objective.channels(below)
-        right = around - left
+        right = channels - left
         # Sides of one model are the group undivided: any other model for it was tried by `settle`.
-        score, at, first, second = self.objective.best(
+        score, best, first, second = self.objective.best(
             left, right, below=self.threshold(group, least_gain), different=True
         )
-        if at < 0:
+        if best < 0:
             return False
-        group.feature, missing_left, taken = (int(v) for v in where[:, at])
-        sums = below[at]
+        group.feature, missing_left, cut = (int(v) for v in where[:, best])
+        sums = below[best]
         group.goes_left = np.zeros(self.bins, dtype=bool)
-        group.goes_left[order[group.feature, :taken]] = True
+        group.goes_left[order[group.feature, :cut]] = True
         # Where no value was missing, those to come follow the larger side.
-        known = hist[group.feature, 0, 0] > 0
-        group.goes_left[0] = missing_left > 0 if known else 2 * sums[0] > group.sums[0]
+        has_missing = hist[group.feature, 0, 0] > 0
+        group.goes_left[0] = missing_left > 0 if has_missing else 2 * sums[0] > group.sums[0]
         group.sides = Group(sums, first), Group(group.sums - sums, second)
         group.score, group.gain = score, group.score - score
-        self.totals = left[at, first] + right[at, second]
+        self.totals = left[best, first] + right[best, second]
         self.leaves += 1
         return True
 
@@ -262,8 +264,10 @@ def _chance(group: Group, sides: tuple[TreeRows, TreeRows], tried: int) -> float
     """
     left, right = (side.model for side in group.sides)
     with np.errstate(all="ignore"):
-        one, two = (side.y[left, side.chosen] - side.y[right, side.chosen] for side in sides)
-        noise = np.sqrt(one.var() / len(one) + two.var() / len(two))
-        z = abs(float((two.mean() - one.mean()) / noise))
+        left_gaps, right_gaps = (
+            side.y[left, side.chosen] - side.y[right, side.chosen] for side in sides
+        )
+        noise = np.sqrt(left_gaps.var() / len(left_gaps) + right_gaps.var() / len(right_gaps))
+        z = abs(float((right_gaps.mean() - left_gaps.mean()) / noise))
     # Numbers too large to compare show nothing.
     return 1.0 if math.isnan(z) else min(1.0, tried * math.erfc(z / math.sqrt(2)))

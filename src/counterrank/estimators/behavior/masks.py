@@ -61,13 +61,13 @@ def mask(name: str, length: int, *, rng: np.random.Generator | None = None) -> B
     [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
     """
     plain = _ALIASES.get(name.lower(), name)
-    found = re.fullmatch(r"(S|C|I|IC|[NICWPR](?=\d))(\d*)", plain)
-    if found is None or (found[1] in ("S", "IC") and found[2]):
+    match = re.fullmatch(r"(S|C|I|IC|[NICWPR](?=\d))(\d*)", plain)
+    if match is None or (match[1] in ("S", "IC") and match[2]):
         raise BehaviorError(
             f"behaviour model '{name}' is unknown; use S, C, I, IC, or N, I, C, W, P, R with a "
             "number, such as C2 or R3"
         )
-    kind, h = found[1], int(found[2] or 0)
+    kind, h = match[1], int(match[2] or 0)
     if kind == "R":
         return random(length, h, np.random.default_rng(RANDOM_SEED) if rng is None else rng)
     row, item = np.indices((length, length))
@@ -78,16 +78,16 @@ def random(length: int, count: int, rng: np.random.Generator) -> Bools:
     """Return c with the own item and `count` others, drawn without replacement at each position."""
     drawn = np.eye(length, dtype=bool)
     for k in range(length):
-        others = np.delete(np.arange(length), k)
-        drawn[k, rng.choice(others, size=min(count, length - 1), replace=False)] = True
+        other_positions = np.delete(np.arange(length), k)
+        drawn[k, rng.choice(other_positions, size=min(count, length - 1), replace=False)] = True
     return drawn
 
 
-def as_mask(given: str | ArrayLike, length: int) -> Bools:
+def as_mask(model: str | ArrayLike, length: int) -> Bools:
     """Return a (K, K) mask from a name or a 0/1 matrix."""
-    if isinstance(given, str):
-        return mask(given, length)
-    array = np.asarray(given)
+    if isinstance(model, str):
+        return mask(model, length)
+    array = np.asarray(model)
     if array.shape != (length, length):
         raise BehaviorError(
             f"a behaviour model for {length} positions is ({length}, {length}); got {array.shape}"
@@ -123,9 +123,9 @@ def published_models(length: int) -> list[Candidate]:
     rng = np.random.RandomState(RANDOM_SEED)
     drawn = {name: mask("I", length) for name in ("R6", "R3")}
     for k in range(length if length > 1 else 0):
-        others = np.delete(np.arange(length), k)
-        for name, one in drawn.items():
-            one[k, rng.choice(others, size=int(name[1]))] = True
+        other_positions = np.delete(np.arange(length), k)
+        for name, matrix in drawn.items():
+            matrix[k, rng.choice(other_positions, size=int(name[1]))] = True
     names = ("S", "R6", "R3", "C3", "C2", "I1")
     return [Candidate(n, drawn[n] if n in drawn else mask(n, length)) for n in names]
 
@@ -184,16 +184,16 @@ def candidates(
             f"candidate set '{kind}' is unknown; use one of {', '.join(SETS)}, or give a list of "
             "names or masks"
         )
-    given = SETS[kind](K) if isinstance(kind, str) else kind
+    requested = SETS[kind](K) if isinstance(kind, str) else kind
     distinct: dict[bytes, Candidate] = {}
-    for model in given:
+    for model in requested:
         if isinstance(model, Candidate):
-            found = Candidate(model.name, as_mask(model.mask, K))
+            candidate = Candidate(model.name, as_mask(model.mask, K))
         else:
             matrix = as_mask(model, K)
             number = zlib.crc32(matrix.tobytes()) % 10_000
-            found = Candidate(model if isinstance(model, str) else f"mask {number:04d}", matrix)
-        distinct.setdefault(found.mask.tobytes(), found)
+            candidate = Candidate(model if isinstance(model, str) else f"mask {number:04d}", matrix)
+        distinct.setdefault(candidate.mask.tobytes(), candidate)
     return list(distinct.values())
 
 

@@ -74,26 +74,29 @@ def base_weights(ratios: Ratios) -> Floats:
 
 def others(ratios: Ratios) -> Floats:
     """Return the sum of rho_l - 1 over the items that have an effect at each position (n, K)."""
-    rest = ratios.rho - 1.0
+    excess = ratios.rho - 1.0
     if ratios.kind == "factored":
-        every: Floats = np.subtract(rest.sum(axis=1, keepdims=True), rest, out=rest)
-        return every
+        remainder: Floats = np.subtract(excess.sum(axis=1, keepdims=True), excess, out=excess)
+        return remainder
     if ratios.kind in ("prefix", "policy"):
-        below: Floats = rest.sum(axis=1, keepdims=True) - np.cumsum(rest, axis=1)
+        below: Floats = excess.sum(axis=1, keepdims=True) - np.cumsum(excess, axis=1)
         return below
-    return np.zeros_like(rest)
+    return np.zeros_like(excess)
 
 
 def of_three(ratios: Ratios) -> Floats:
     """Return what triples of items add to the weights of pairs (n, K); zeros where positions depend on each other."""
     if ratios.kind != "factored":
         return np.zeros(ratios.rho.shape)
-    rest = ratios.rho - 1.0
-    total, squares = rest.sum(axis=1, keepdims=True), np.einsum("nk,nk->n", rest, rest)[:, None]
+    excess = ratios.rho - 1.0
+    total, squares = (
+        excess.sum(axis=1, keepdims=True),
+        np.einsum("nk,nk->n", excess, excess)[:, None],
+    )
     # Products of two of the others, e_2 = ((t - x)^2 - (q - x^2)) / 2 with the sums t and q over all
     # items x: x (x - t) + (t^2 - q) / 2.
-    out: Floats = rest - total
-    out *= rest
+    out: Floats = excess - total
+    out *= excess
     out += (total**2 - squares) / 2.0
     out *= ratios.rho
     return out
@@ -118,8 +121,8 @@ class PairRows:
     @property
     def variances(self) -> Floats:
         """Variances of the rows of pairs and triples (2, K), their tails corrected."""
-        found: Floats = np.maximum(self.inflation * self.second - self.mean**2, 0.0)
-        return found
+        variance: Floats = np.maximum(self.inflation * self.second - self.mean**2, 0.0)
+        return variance
 
     def shares(self) -> tuple[float, float]:
         """Return the trust in pairs and in triples that suits these rows.
@@ -159,35 +162,35 @@ def pair_rows(ratios: Ratios, v: Floats | None = None) -> PairRows:
     centre = np.divide(
         np.einsum("nk,nk->k", base, reward), weight, out=np.zeros(len(weight)), where=weight > 0
     )
-    rest = reward - centre
+    centred = reward - centre
     # Effects beyond all numbers are not known: no variance, and no trust.
     with np.errstate(over="ignore", invalid="ignore"):
         two, three = base * others(ratios), of_three(ratios)
-        seen = np.stack([_mean_square(two), _mean_square(three)])
-        two *= rest
-        three *= rest
-        if not np.isfinite(seen).all():
+        squares = np.stack([_mean_square(two), _mean_square(three)])
+        two *= centred
+        three *= centred
+        if not np.isfinite(squares).all():
             three = np.nan_to_num(three, nan=0.0, posinf=0.0, neginf=0.0)
         return PairRows(
             centre,
-            base * rest + centre,
+            base * centred + centre,
             two,
             three,
             np.stack([two.mean(axis=0), three.mean(axis=0)]),
             np.stack([_mean_square(two), _mean_square(three)]),
-            effect_inflation(v, seen),
+            effect_inflation(v, squares),
         )
 
 
 def _mean_square(rows: Floats) -> Floats:
-    found: Floats = np.einsum("nk,nk->k", rows, rows) / max(len(rows), 1)
-    return found
+    mean_square: Floats = np.einsum("nk,nk->k", rows, rows) / max(len(rows), 1)
+    return mean_square
 
 
 def _trust(effect: Floats, variance: Floats) -> float:
     """Return how far effects (K,) with these variances are to be believed; not where no variance is known."""
-    known = (variance > 0) & np.isfinite(variance) & np.isfinite(effect)
-    evidence = float((effect[known] ** 2 / variance[known]).mean()) if known.any() else 0.0
+    testable = (variance > 0) & np.isfinite(variance) & np.isfinite(effect)
+    evidence = float((effect[testable] ** 2 / variance[testable]).mean()) if testable.any() else 0.0
     if evidence <= settings.PAIRS_EVIDENCE:
         return 0.0
     return 1.0 - float((settings.PAIRS_EVIDENCE / evidence) ** settings.PAIRS_STEEPNESS)
@@ -216,31 +219,31 @@ def excess(log: RankingLog, target: str, ratios: Ratios) -> Floats | None:
     return np.maximum(table, 0.0)
 
 
-def inflation(v: Floats | None, candidates: tuple[Candidate, ...], seen: Floats) -> Floats:
+def inflation(v: Floats | None, candidates: tuple[Candidate, ...], squares: Floats) -> Floats:
     """Return max(1, E[w^2] / mean w^2) for each position and candidate (K, M); ones where v is not known.
 
-    `seen` (K, M) is the mean of w^2 in the log.
+    `squares` (K, M) is the mean of w^2 in the log.
     """
     if v is None:
-        return np.ones_like(seen)
+        return np.ones_like(squares)
     # The second moments are the formula of the weights themselves, with 1 + v for each ratio.
     moment = np.ascontiguousarray(1.0 + v.T)
-    each = [ordered(moment, c.mask, len(moment)).mean(axis=1) for c in candidates]
-    return _upwards(np.column_stack(each), seen)
+    moments = [ordered(moment, c.mask, len(moment)).mean(axis=1) for c in candidates]
+    return _upwards(np.column_stack(moments), squares)
 
 
-def effect_inflation(v: Floats | None, seen: Floats) -> Floats:
-    """Return the same for the weights of effects of pairs and of triples (2, K), whose means of squares are `seen`."""
+def effect_inflation(v: Floats | None, squares: Floats) -> Floats:
+    """Return the same for the weights of effects of pairs and of triples (2, K), given the means of `squares`."""
     if v is None:
-        return np.ones_like(seen)
+        return np.ones_like(squares)
     expected = ((1.0 + v) * np.stack(of_others(v))).mean(axis=1)
-    return _upwards(expected, seen)
+    return _upwards(expected, squares)
 
 
-def _upwards(expected: Floats, seen: Floats) -> Floats:
+def _upwards(expected: Floats, squares: Floats) -> Floats:
     # Upwards only: an understated variance would let chance choose a model; an overstated one only
     # rules a model out. Factors beyond 1e100 make no difference.
-    return np.maximum(1.0, expected / np.maximum(seen, 1e-100 * expected + 1e-300))
+    return np.maximum(1.0, expected / np.maximum(squares, 1e-100 * expected + 1e-300))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,31 +261,33 @@ class Blend(Record):
                 return name, "one of the numbers from 0 to 1"
         return None if np.isfinite(self.centre).all() else ("centre", "a list of numbers")
 
-    def contributions(self, ratios: Ratios, own: Floats, reward: Floats) -> tuple[Floats, Floats]:
-        """Return contributions and weights (n, K), given the weights `own` (n, K) of the models."""
+    def contributions(
+        self, ratios: Ratios, model_weights: Floats, reward: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return contributions and weights (n, K), given the weights `model_weights` (n, K) of the models."""
         # m + mean of w (r - m) for the pairs: E w = 1, so the centre changes nothing but the noise.
         pairs, centre = pair_weights(ratios, self.triples), self.share * np.array(self.centre)
-        weights: Floats = self.share * pairs + (1.0 - self.share) * own
+        weights: Floats = self.share * pairs + (1.0 - self.share) * model_weights
         return centre * (1.0 - pairs) + weights * reward, weights
 
 
 def share_of(
-    own: Floats, difference: Floats, stretched: Floats, alpha: Floats, n_apply: int
+    modelled: Floats, difference: Floats, stretched: Floats, alpha: Floats, n_apply: int
 ) -> float:
     """Return the share of the value from pairs that minimises the estimated MSE.
 
-    own, difference (n, T) are rows of V_c and of D; `stretched` rows of D with the spread that its
+    modelled, difference (n, T) are rows of V_c and of D; `stretched` rows of D with the spread that its
     tails have; alpha (T,) weighs their means. The evidence is that of n rows, the variances are those
     of an estimate on `n_apply`.
     """
-    n = len(own)
+    n = len(modelled)
     if n < 2:
         return 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         centred = stretched - stretched.mean(axis=0)
         covariance = centred.T @ centred / n
         spread = float(alpha @ covariance @ alpha)
-        together = float((own @ alpha) @ (centred @ alpha)) / n
+        together = float((modelled @ alpha) @ (centred @ alpha)) / n
     if not (spread > 0 and np.isfinite(covariance).all() and np.isfinite(together)):
         return 0.0
     counted = alpha != 0
@@ -296,12 +301,12 @@ def share_of(
 def beyond_chance(means: Floats, covariance: Floats) -> float:
     """Return e: how far means (T,) with this covariance (T, T) are from zero, beyond chance."""
     error = np.sqrt(np.diag(covariance))
-    known = error > 0
-    if not known.any():
+    varying = error > 0
+    if not varying.any():
         return 0.0
-    error = error[known]
-    correlation = covariance[np.ix_(known, known)] / np.outer(error, error)
-    t = float(np.mean((means[known] / error) ** 2))
+    error = error[varying]
+    correlation = covariance[np.ix_(varying, varying)] / np.outer(error, error)
+    t = float(np.mean((means[varying] / error) ** 2))
     # Squares of normal numbers with correlation R have the covariance 2 R^2.
     chance = float(np.sqrt(2.0 * (correlation**2).sum())) / len(error)
     return max(t - 1.0 - chance, 0.0)

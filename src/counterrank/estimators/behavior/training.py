@@ -39,17 +39,17 @@ class Bins:
         """Return bin numbers (d, n): 0 missing, then 1, 2, ... in rising order."""
         out = np.empty(context.shape[::-1], dtype=np.uint8)
         for f, edges in enumerate(self.edges):
-            place, known = np.searchsorted(edges, context[:, f]), ~np.isnan(context[:, f])
+            place, valid = np.searchsorted(edges, context[:, f]), ~np.isnan(context[:, f])
             if self.categorical[f]:
-                known = edges[np.minimum(place, len(edges) - 1)] == context[:, f]
-            out[f] = np.where(known, place + 1, 0)
+                valid = edges[np.minimum(place, len(edges) - 1)] == context[:, f]
+            out[f] = np.where(valid, place + 1, 0)
         return out
 
 
-def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.Generator) -> Bins:
-    """Return quantile bins (at most `most` a feature); of categories the most frequent, the rest count as missing.
+def make_bins(context: Floats, categorical: Bools, *, limit: int, rng: np.random.Generator) -> Bins:
+    """Return quantile bins (at most `limit` a feature); of categories the most frequent, the rest count as missing.
 
-    >>> make_bins(np.array([[1.0], [2.0], [4.0], [8.0], [np.nan]]), np.array([False]), most=2,
+    >>> make_bins(np.array([[1.0], [2.0], [4.0], [8.0], [np.nan]]), np.array([False]), limit=2,
     ...           rng=np.random.default_rng(0)).edges[0].tolist()
     [3.0]
     """
@@ -60,39 +60,39 @@ def make_bins(context: Floats, categorical: Bools, *, most: int, rng: np.random.
         values = context[:, f]
         values = values[~np.isnan(values)]
         if not categorical[f]:
-            edges.append(_quantile_edges(values, most))
+            edges.append(_quantile_edges(values, limit))
             continue
-        seen, count = np.unique(values, return_counts=True)
-        common = np.sort(seen[np.argsort(-count, kind="stable")[:most]])
+        categories, count = np.unique(values, return_counts=True)
+        common = np.sort(categories[np.argsort(-count, kind="stable")[:limit]])
         # One code where every value is missing: `codes` compares each value with a neighbour.
         edges.append(common if len(common) else np.zeros(1))
     return Bins(tuple(edges), categorical)
 
 
-def _quantile_edges(values: Floats, most: int) -> Floats:
+def _quantile_edges(values: Floats, limit: int) -> Floats:
     """Return increasing edges between values that occur, so that no value lies on an edge by accident."""
-    wanted = (np.arange(1, most) * len(values)) // most
+    quantile_ranks = (np.arange(1, limit) * len(values)) // limit
     ordered = np.sort(values)
     rises = np.flatnonzero(ordered[1:] > ordered[:-1]) + 1  # where a new value begins
-    if len(rises) >= most:
+    if len(rises) >= limit:
         # A quantile in the middle of a value repeated many times is moved to where the next value
         # begins.
-        rises = np.unique(rises[np.minimum(np.searchsorted(rises, wanted), len(rises) - 1)])
+        rises = np.unique(rises[np.minimum(np.searchsorted(rises, quantile_ranks), len(rises) - 1)])
     return (ordered[rises - 1] + ordered[rises]) / 2
 
 
 def supported(
-    given: "list[Candidate]", ratios: Ratios
+    requested: "list[Candidate]", ratios: Ratios
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
     """Return the candidates that the log's propensities can weigh, and a note about the others."""
-    good = [c for c in given if capability_of(c.mask) in ratios.supports]
+    good = [c for c in requested if capability_of(c.mask) in ratios.supports]
     if not good:
         raise BehaviorError(
             f"'{ratios.kind}' propensities support none of the candidates "
-            f"{', '.join(c.name for c in given)}; add S (whole ranking), C (items above) or I "
+            f"{', '.join(c.name for c in requested)}; add S (whole ranking), C (items above) or I "
             "(own item), whichever the propensities describe"
         )
-    dropped = [c.name for c in given if c not in good]
+    dropped = [c.name for c in requested if c not in good]
     note = (
         f"candidates: '{ratios.kind}' propensities cannot give weights for "
         f"{', '.join(dropped)}; left out"
@@ -103,7 +103,7 @@ def supported(
 def models_of(candidates: Sequence[Candidate]) -> list[Ints]:
     """Return the numbers (M,) of the candidates at each position; those that coincide there are one."""
     masks = np.stack([c.mask for c in candidates])  # (M, K, K)
-    total, found = masks.sum(axis=(1, 2)), []
+    total, by_position = masks.sum(axis=(1, 2)), []
     for k in range(masks.shape[1]):
         first: dict[bytes, int] = {}
         for m, row in enumerate(masks[:, k]):
@@ -111,8 +111,8 @@ def models_of(candidates: Sequence[Candidate]) -> list[Ints]:
             # C and I are one model at the first position: it goes by the simpler name.
             if key not in first or total[m] < total[first[key]]:
                 first[key] = m
-        found.append(np.array(list(first.values()), dtype=np.int64))
-    return found
+        by_position.append(np.array(list(first.values()), dtype=np.int64))
+    return by_position
 
 
 def contributions(
@@ -122,22 +122,22 @@ def contributions(
     log = ratios.batch
     # Position by position and model by model in memory: a column is read or written at a time.
     reward = np.asfortranarray(log.reward)
-    out = [np.empty((len(own), log.n)) for own in models]
-    seen = np.empty((log.K, len(candidates)))
+    out = [np.empty((len(numbers), log.n)) for numbers in models]
+    squares = np.empty((log.K, len(candidates)))
     for m, candidate in enumerate(candidates):
         w = ratios.masked(candidate.mask)
         with np.errstate(over="ignore"):  # told below
-            seen[:, m] = np.einsum("nk,nk->k", w, w) / log.n
-        for k, own in enumerate(models):
-            for place in np.flatnonzero(own == m):
+            squares[:, m] = np.einsum("nk,nk->k", w, w) / log.n
+        for k, numbers in enumerate(models):
+            for place in np.flatnonzero(numbers == m):
                 np.multiply(w[:, k], reward[:, k], out=out[k][place])
-    if not np.isfinite(seen).all():
-        k = int(np.argmax(~np.isfinite(seen).all(axis=1)))
+    if not np.isfinite(squares).all():
+        k = int(np.argmax(~np.isfinite(squares).all(axis=1)))
         raise BehaviorError(
             f"no tree can be grown: squares of the weights at position {k + 1} overflow. Look for "
             "logging propensities near zero"
         )
-    return [table.T for table in out], seen
+    return [table.T for table in out], squares
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,8 +191,8 @@ class Position:
     @property
     def tails(self) -> Floats:
         """Factors (M,) by which the log understates second moments."""
-        found: Floats = self.data.tails[self.index, self.data.models[self.index]]
-        return found
+        factors: Floats = self.data.tails[self.index, self.data.models[self.index]]
+        return factors
 
     @property
     def models(self) -> int:
@@ -213,17 +213,17 @@ class Position:
 def prepare(
     ratios: Ratios,
     target: str,
-    given: list[Candidate],
+    requested: list[Candidate],
     limits: settings.TreeLimits,
     rng: np.random.Generator,
 ) -> TrainingSet:
     """Return binned contexts and contributions of a log, by the candidates that its propensities can weigh."""
-    log, (candidates, notes) = ratios.batch, supported(given, ratios)
+    log, (candidates, notes) = ratios.batch, supported(requested, ratios)
     context = np.empty((log.n, 0)) if log.context is None else log.context
     categorical = np.array([name in log.categories for name in log.context_names], dtype=bool)
-    bins = make_bins(context, categorical, most=limits.bins_for(log.n), rng=rng)
+    bins = make_bins(context, categorical, limit=limits.bins_for(log.n), rng=rng)
     models = models_of(candidates)
-    y, seen = contributions(ratios, candidates, models)
+    y, squares = contributions(ratios, candidates, models)
     v = excess(log, target, ratios)
     pairs = pair_rows(ratios, v)
     trust, triples = pairs.shares()
@@ -237,7 +237,7 @@ def prepare(
         pairs=pairs,
         triples=triples,
         pair_values=pairs.summed(trust, triples).mean(axis=0),
-        tails=inflation(v, candidates, seen),
+        tails=inflation(v, candidates, squares),
         ratios=ratios,
         notes=notes,
     )

@@ -86,11 +86,11 @@ def rules_of(forest: Forest, path: Path) -> tuple[Condition, ...]:
         missing = name in forest.with_missing and all(
             node.missing_left == left for node, left in steps
         )
-        known = _known(forest, name, steps)
-        if known is None:
+        condition = _known(forest, name, steps)
+        if condition is None:
             out.append(Condition(name, "missing"))
         else:
-            out.append(replace(known, or_missing=missing))
+            out.append(replace(condition, or_missing=missing))
     return tuple(out)
 
 
@@ -142,8 +142,8 @@ def importance(forest: Forest) -> dict[str, float]:
         for node in forest.nodes[root:end]:
             if _clear(node) and math.isfinite(node.gain):
                 total[forest.context[node.feature]] += node.gain / scale
-    whole = sum(total.values())
-    return {name: gain / whole if whole > 0 else 0.0 for name, gain in total.items()}
+    total_gain = sum(total.values())
+    return {name: gain / total_gain if total_gain > 0 else 0.0 for name, gain in total.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +223,11 @@ def describe(forest: Forest) -> ForestDescription:
         mse=forest.mse,
         rows=forest.rows,
         models=tuple(
-            ModelMatrix(one.name, tuple(tuple(map(int, row)) for row in one.mask))
-            for one in forest.candidates
+            ModelMatrix(model.name, tuple(tuple(map(int, row)) for row in model.mask))
+            for model in forest.candidates
         ),
         positions=tuple(
-            Tree(tree + 1, tuple(_leaf(forest, tree, *found) for found in leaves(forest, tree)))
+            Tree(tree + 1, tuple(_leaf(forest, tree, *leaf) for leaf in leaves(forest, tree)))
             for tree in range(forest.K)
         ),
         importance=importance(forest),
@@ -270,8 +270,8 @@ def _kind_of(forest: Forest, main: Node | None, left: bool) -> People:
     rule = " and ".join(map(str, conditions)) or "all rankings"
     if conditions and conditions[0].or_missing and conditions[0].kind != "known":
         rule = rule[1:-1]  # a condition that stands alone needs no brackets
-    seen = tuple(map(tuple, sees.tolist()))
-    return People(rule, conditions, float(np.mean(shares)) if shares else 1.0, seen)
+    matrix = tuple(map(tuple, sees.tolist()))
+    return People(rule, conditions, float(np.mean(shares)) if shares else 1.0, matrix)
 
 
 def _side(forest: Forest, path: Path, main: Node) -> bool | None:
@@ -311,8 +311,8 @@ def text(forest: Forest) -> str:
         for leaf in tree.groups:
             share = in_percent(leaf.share, 0) if np.isfinite(leaf.share) else ""
             items = draw(np.array([leaf.items], dtype=bool))
-            known = np.isfinite(leaf.estimate)
-            value = f"{leaf.estimate:.4g} ± {_Z * leaf.stderr:.2g}" if known else ""
+            estimated = np.isfinite(leaf.estimate)
+            value = f"{leaf.estimate:.4g} ± {_Z * leaf.stderr:.2g}" if estimated else ""
             lines.append(f"{head:13} {share:>5}  {leaf.model:12} {items}  {value:18} {leaf.rule}")
             head = ""
     return "\n".join([*lines, *doubts(forest)])

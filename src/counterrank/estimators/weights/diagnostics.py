@@ -58,19 +58,19 @@ def tail_index(moments: Moments) -> float:
     """
     counts, sums = moments.histogram
     # Vehtari et al.'s tail: few enough rows to be tail, enough to fit two parameters.
-    wanted = max(min(moments.n / 5, 3 * np.sqrt(moments.n)), 1.0)
+    tail_rows = max(min(moments.n / 5, 3 * np.sqrt(moments.n)), 1.0)
     above = np.cumsum(counts[::-1])[::-1]  # rows at or above each bin
-    reaching = np.flatnonzero(above >= wanted)
+    reaching = np.flatnonzero(above >= tail_rows)
     start = max(int(reaching[-1]), 1) if len(reaching) else 1
     tail = (counts > 0) & (np.arange(len(counts)) >= start)
     threshold = bin_edges()[start]
     size, excess = counts[tail], sums[tail] / np.maximum(counts[tail], 1.0) - threshold
-    seen = excess > 1e-12 * threshold
-    if seen.sum() < 3 or size.sum() < 5:
+    apart = excess > 1e-12 * threshold
+    if apart.sum() < 3 or size.sum() < 5:
         return 0.0
-    rows = float(size[seen].sum())
+    rows = float(size[apart].sum())
     # Their weak prior: ten rows that say 0.5.
-    return (rows * _pareto_shape(excess[seen], size[seen]) + 5.0) / (rows + 10.0)
+    return (rows * _pareto_shape(excess[apart], size[apart]) + 5.0) / (rows + 10.0)
 
 
 def _pareto_shape(excess: Floats, size: Floats) -> float:
@@ -99,9 +99,9 @@ def effective_rows_by_position(moments: Moments) -> Floats:
     return moments.size * _share(moments.mean("w") ** 2, moments.mean("ww"))
 
 
-def _share(part: Floats, whole: Floats) -> Floats:
+def _share(numerator: Floats, denominator: Floats) -> Floats:
     """Return part / whole, zero where there is nothing."""
-    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
+    return np.divide(numerator, denominator, out=np.zeros_like(denominator), where=denominator > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,36 +156,36 @@ def one_unit() -> Message:
 
 def weight_flags(moments: Moments) -> tuple[Message, ...]:
     """Return what a careful analyst would say about these weights."""
-    found = []
-    few, heavy, large = (
+    flags = []
+    ess_limit, tail_limit, share_limit = (
         THRESHOLDS["ess"].directional,
         THRESHOLDS["tail"].reliable,
         THRESHOLDS["concentration"].reliable,
     )
     if (moments.n if moments.units is None else moments.units) < 2:
-        found.append(one_unit())
-    elif (ess := effective_rows(moments)) < few:
-        said = (
+        flags.append(one_unit())
+    elif (ess := effective_rows(moments)) < ess_limit:
+        text = (
             f"only {ess:.0f} of {moments.n} rows carry information; the interval may be too short"
         )
-        found.append(Message("low-ess", said))
+        flags.append(Message("low-ess", text))
     tail = tail_index(moments)
-    if tail > heavy:
-        said = f"the weights' tail index is {tail:.2f} (above {heavy}); rare rows can move the estimate"
-        found.append(Message("heavy-tail", said))
+    if tail > tail_limit:
+        text = f"the weights' tail index is {tail:.2f} (above {tail_limit}); rare rows can move the estimate"
+        flags.append(Message("heavy-tail", text))
     share = largest_weight_share(moments)
-    if share > large and moments.n > 1 / large:
-        said = f"a single ranking carries {in_percent(share, 0)} of the weight"
-        found.append(Message("one-row", said))
+    if share > share_limit and moments.n > 1 / share_limit:
+        text = f"a single ranking carries {in_percent(share, 0)} of the weight"
+        flags.append(Message("one-row", text))
     test = mean_weight_test(moments)
     if not test.passed:
         worst = int(abs(test.z).argmax())
-        said = (
+        text = (
             f"weights average {test.mean[worst]:.3g} instead of 1 at position {worst + 1} "
             f"({in_z(test.z[worst])}); propensities or target probabilities may be wrong"
         )
-        found.append(Message("mean-weight", said))
-    return tuple(found)
+        flags.append(Message("mean-weight", text))
+    return tuple(flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,8 +337,8 @@ def top_rows_of(rows: slice | Ints, totals: Floats) -> TopRows:
         # Some rows far apart share a peak, and the tenth of the peaks is no larger than the tenth of
         # all: only rows that reach it are sorted. What ties with it goes on, so that ties are settled
         # by row number and not by the cut of the log.
-        many = max(len(totals) // _TOGETHER, KEPT)
-        parts = totals[: len(totals) // many * many].reshape(-1, many)
+        group_count = max(len(totals) // _TOGETHER, KEPT)
+        parts = totals[: len(totals) // group_count * group_count].reshape(-1, group_count)
         peaks = np.maximum(parts.max(axis=0), -parts.min(axis=0))
         line = np.partition(peaks, -KEPT)[-KEPT]
         near = np.flatnonzero((totals >= line) | (totals <= -line))

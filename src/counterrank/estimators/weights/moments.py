@@ -120,29 +120,31 @@ def moments_of(
     # Weights too large to be squared make a variance that is none: the estimate says so.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         products = [
-            np.einsum("kn,kn->k", one, other)
-            for one, other in (
+            np.einsum("kn,kn->k", left, right)
+            for left, right in (
                 (tall_y, tall_y), (tall_w, tall_w), (tall_r, tall_r), (tall_y, tall_w), (tall_y, tall_r),
             )
         ]  # fmt: skip
         rows = np.stack([alpha @ tall_y, alpha @ tall_r, alpha @ tall_w / alpha.sum()])
         square, totals = rows @ rows.T, rows[0]
-        found = Moments(
+        moments = Moments(
             len(totals),
             alpha,
-            np.stack([*(part.sum(axis=1) for part in (tall_y, tall_w, tall_r)), *products]),
+            np.stack([*(table.sum(axis=1) for table in (tall_y, tall_w, tall_r)), *products]),
             np.concatenate([rows.sum(axis=1), square.diagonal(), square[0, 1:2]]),
             np.append(_largest(tall_w), _largest(totals)),
             counted(rows[2]),
             weight=None if weight is None else float(weight.sum()),
         )
-    return found, totals
+    return moments, totals
 
 
 def _largest(values: Floats) -> Floats:
     """Return the largest |value| along the last axis, without an array of absolute values."""
-    found: Floats = np.maximum(values.max(axis=-1, initial=0.0), -values.min(axis=-1, initial=0.0))
-    return found
+    largest: Floats = np.maximum(
+        values.max(axis=-1, initial=0.0), -values.min(axis=-1, initial=0.0)
+    )
+    return largest
 
 
 #: Moments of a kind of standard weight, and columns of its rows (n,): the total, of the joint one also the weight.
@@ -169,23 +171,35 @@ def moments_of_ratios(
     [2.0, 6.0]
     """
     n, length = reward.shape
-    wanted = np.array([kind in kinds for kind in KINDS])
+    requested = np.array([kind in kinds for kind in KINDS])
     sums = np.zeros((len(KINDS), length, len(POSITION_SUMS)))
     rows = np.zeros((len(KINDS), len(ROW_SUMS)))
     top = np.zeros((len(KINDS), length + 1), dtype=np.int64)
     counts = np.zeros((len(KINDS), BINS, 2))
     totals = np.empty((len(KINDS) + 2, n))
-    one, two, rewards = (np.ascontiguousarray(a).reshape(-1) for a in (target, logging, reward))
-    standard(one, two, lengths, rewards, alpha, wanted, sums, rows, top, counts, totals)
+    pi, pi_0, rewards = (np.ascontiguousarray(a).reshape(-1) for a in (target, logging, reward))
+    standard(
+        pi,
+        pi_0,
+        lengths,
+        rewards,
+        alpha,
+        requested,
+        sums,
+        rows,
+        top,
+        counts,
+        totals,
+    )
     # Rewards are those of every kind.
     sums[:, :, [2, 5]] = sums[0][:, [2, 5]]
     # The kernel keeps maxima as the bits of |w|: those of numbers >= 0 order like whole numbers.
     peaks = top.view(np.float64)
-    found: dict[str, KindMoments] = {}
-    for i in np.flatnonzero(wanted):
-        own = Moments(n, alpha, sums[i].T, rows[i], peaks[i], counts[i].T)
-        found[KINDS[i]] = own, [totals[2 + i], totals[1]][: 1 + (i == 0)]
-    return found
+    by_kind: dict[str, KindMoments] = {}
+    for i in np.flatnonzero(requested):
+        moments = Moments(n, alpha, sums[i].T, rows[i], peaks[i], counts[i].T)
+        by_kind[KINDS[i]] = moments, [totals[2 + i], totals[1]][: 1 + (i == 0)]
+    return by_kind
 
 
 @helper
@@ -229,10 +243,10 @@ def _sum(values: Floats) -> float:
 
 
 @vector_helper
-def _dot(one: Floats, other: Floats) -> float:
+def _dot(left: Floats, right: Floats) -> float:
     total = 0.0
-    for i in range(one.shape[0]):
-        total += one[i] * other[i]
+    for i in range(left.shape[0]):
+        total += left[i] * right[i]
     return total
 
 
@@ -312,12 +326,12 @@ def _before(rho: Floats, singles: Floats, pairs: Floats, second: Floats, third: 
     Then take the item among those before it (`singles`, `pairs`).
     """
     for i in range(singles.shape[0]):
-        one, after, excess = singles[i], second[i], rho[i] - 1.0
-        others = 1.0 + (one + after)
-        third[i] = rho[i] * (others + (pairs[i] + one * after + third[i]))
-        second[i] = rho[i] * others
-        pairs[i] += excess * one
-        singles[i] = one + excess
+        single, after, excess = singles[i], second[i], rho[i] - 1.0
+        without_item = 1.0 + (single + after)
+        third[i] = rho[i] * (without_item + (pairs[i] + single * after + third[i]))
+        second[i] = rho[i] * without_item
+        pairs[i] += excess * single
+        singles[i] = single + excess
 
 
 @helper
@@ -378,12 +392,12 @@ def _by_position(
 
 @jit
 def standard(  # noqa: PLR0913 - a kernel in one piece
-    target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, wanted: Bools,
+    target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, requested: Bools,
     sums: Floats, rows: Floats, top: Ints, histogram: Floats, totals: Floats,
 ) -> None:  # fmt: skip
     """Fill the moments of each wanted kind of weight.
 
-    IN  target, logging, reward (n K,), row by row; lengths (n,); alpha (K,); wanted (5,) in the
+    IN  target, logging, reward (n K,), row by row; lengths (n,); alpha (K,); requested (5,) in the
         order of KINDS: whether moments are asked for.
     OUT (zeros) sums (5, K, 8): POSITION_SUMS over rows at each position, those of rewards alone in the
         first of all; rows (5, 7): ROW_SUMS of the
@@ -392,31 +406,31 @@ def standard(  # noqa: PLR0913 - a kernel in one piece
         total|, as bits; totals (7, n): what the logger earned, the joint weight, and the totals of each
         kind.
     """
-    n, length, kinds = lengths.shape[0], alpha.shape[0], wanted.shape[0]
+    n, length, kinds = lengths.shape[0], alpha.shape[0], requested.shape[0]
     tall = np.empty((length, BLOCK))
     quotient, room = np.empty(length * BLOCK), np.empty((2, BLOCK))
     # Weights of all kinds but the joint one, which is the last of the prefixes; those of positions are the ratios.
     tables = np.empty((4, length, BLOCK))
-    rho, whole = tables[1], tables[0, length - 1 :]
+    rho, joint = tables[1], tables[0, length - 1 :]
     for first in range(0, n, BLOCK):
         stop = min(first + BLOCK, n)
-        used, part = stop - first, slice(first * length, stop * length)
+        used, cells = stop - first, slice(first * length, stop * length)
         base, weight = totals[0, first:stop], room[0, :used]
-        _turn_ratios(target[part], logging[part], lengths[first:stop], quotient, rho)
-        _turn(reward[part], tall)
+        _turn_ratios(target[cells], logging[cells], lengths[first:stop], quotient, rho)
+        _turn(reward[cells], tall)
         fill(base, 0.0)
         for k in range(length):
             reward_sums(tall[k, :used], alpha[k], base, sums[0, k])
-        if wanted[0] or wanted[1]:
-            _prefixes(rho, tables[0] if wanted[1] else whole)
+        if requested[0] or requested[1]:
+            _prefixes(rho, tables[0] if requested[1] else joint)
             for i in range(used):
-                totals[1, first + i] = whole[0, i]
-        if wanted[3] or wanted[4]:
+                totals[1, first + i] = joint[0, i]
+        if requested[3] or requested[4]:
             _orders(rho, used, room, tables[2:])
         for kind in range(kinds):
-            if not wanted[kind]:
+            if not requested[kind]:
                 continue
             total = totals[2 + kind, first:stop]
-            table = tables[kind - 1] if kind else whole
+            table = tables[kind - 1] if kind else joint
             _by_position(table, tall, alpha, weight, total, sums[kind], top[kind])
             close_block(total, base, weight, rows[kind], histogram[kind])

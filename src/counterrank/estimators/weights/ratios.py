@@ -41,18 +41,18 @@ class Ratios:
     @property
     def supports(self) -> frozenset[str]:
         """Which probabilities can be formed: joint, prefix, position, subset; for one position all are the same."""
-        whole = self.kind == "policy" or self.rho.shape[1] == 1
-        found = SUPPORTS["factored"] if whole else SUPPORTS[self.kind]
+        covers_page = self.kind == "policy" or self.rho.shape[1] == 1
+        supported = SUPPORTS["factored"] if covers_page else SUPPORTS[self.kind]
         # The weight of one item says nothing of a reward that the whole page earned.
-        return found - {"position"} if self.batch.page_reward else found
+        return supported - {"position"} if self.batch.page_reward else supported
 
     def full(self) -> Floats:
         """Return w_k = prod_l rho_l at every position (n, K)."""
         self.need("joint")
         # Weights beyond all numbers are found by the estimate that rests on them, which says so.
         with np.errstate(over="ignore", invalid="ignore"):
-            whole = self.rho.prod(axis=1)
-        return np.broadcast_to(whole[:, None], self.rho.shape)
+            joint = self.rho.prod(axis=1)
+        return np.broadcast_to(joint[:, None], self.rho.shape)
 
     def prefix(self) -> Floats:
         """Return w_k = prod_{l<=k} rho_l (n, K)."""
@@ -126,12 +126,12 @@ class Ratios:
     def _subsets(self, masks: Bools, choice: Ints) -> Floats:
         length = self.rho.shape[1]
         # One question for all positions: single positions share a quadrature.
-        wanted = (
+        relevant = (
             masks[0] if len(masks) == 1 else masks[choice, np.arange(length)]
         )  # (K, K) or (n, K, K)
-        question = wanted.tobytes()
+        question = relevant.tobytes()
         if question not in self._known:
-            self._known[question] = self._of_whole(question) or self._computed(wanted, question)
+            self._known[question] = self._of_whole(question) or self._computed(relevant, question)
         log_w, rel_var = self._known[question]
         self._sampling[:] = [max(self.sampling_error, float(np.sqrt(rel_var.max(initial=0.0))))]
         return np.asfortranarray(np.exp(log_w))
@@ -140,9 +140,9 @@ class Ratios:
         """Return log weights and their squared errors of these rows, if all rows of the batch have them."""
         if self.within is None:
             return None
-        whole, rows = self.within
-        known = whole._known.get(question)
-        return None if known is None else (known[0][rows], known[1][rows])
+        batch_ratios, rows = self.within
+        answer = batch_ratios._known.get(question)
+        return None if answer is None else (answer[0][rows], answer[1][rows])
 
     def _computed(self, masks: Bools, question: bytes) -> tuple[Floats, Floats]:
         logger, actions = self.batch.propensity, self.batch.action
@@ -163,17 +163,19 @@ class Ratios:
 def ratios_of(
     batch: RankingLog,
     target: str,
-    known: tuple[str, Floats, Floats] | None = None,
+    numbers: tuple[str, Floats, Floats] | None = None,
     by_logger: LoggerAnswers | None = None,
 ) -> Ratios:
     """Return the ratios of target policy `target` to the logging policy on the rows of a batch.
 
-    `known` is what `common_numbers` gave, and `by_logger` the logger's answers, where they were asked
+    `numbers` is what `common_numbers` gave, and `by_logger` the logger's answers, where they were asked
     before: a policy's probabilities may be costly.
     """
-    kind, logging, wanted = common_numbers(batch, target) if known is None else known
+    kind, logging, target_numbers = common_numbers(batch, target) if numbers is None else numbers
     # A joint sits in the first column; the rest are ones, so the same product serves every kind.
-    rho = quotients(np.ascontiguousarray(wanted), np.ascontiguousarray(logging), batch.lengths)
+    rho = quotients(
+        np.ascontiguousarray(target_numbers), np.ascontiguousarray(logging), batch.lengths
+    )
     answers = {} if by_logger is None else by_logger
     return Ratios(kind, rho.T, batch, batch.target(target), by_logger=answers)
 
@@ -304,12 +306,12 @@ def quotients(target: Floats, logging: Floats, lengths: Ints) -> Floats:
     # In parts that stay in the cache while they are turned.
     for first in range(0, n, _TURNED):
         rows = slice(first, min(first + _TURNED, n))
-        part = quotient[: rows.stop - first]
+        block = quotient[: rows.stop - first]
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            np.divide(target[rows], logging[rows], out=part)
+            np.divide(target[rows], logging[rows], out=block)
         # Position by position: a third faster than turning all at once.
         for k in range(length):
-            out[k, rows] = part[:, k]
+            out[k, rows] = block[:, k]
     if lengths.min(initial=length) < length:
         out[np.arange(length)[:, None] >= lengths] = 1.0
     return out
@@ -350,10 +352,10 @@ def at_position(  # noqa: C901 - a kernel in one piece
     plain product is used: the alternating sum loses all digits to cancellation for long rankings.
     """
     length, n = rho.shape
-    others = 0
+    relevant_count = 0
     for m in range(length):
-        others += relevant[m] and m != k
-    plain = order > others
+        relevant_count += relevant[m] and m != k
+    plain = order > relevant_count
     poly = np.empty((1 if plain else order, _ORDER_BLOCK))
     for first in range(0, n, _ORDER_BLOCK):
         end = min(first + _ORDER_BLOCK, n)
@@ -386,8 +388,8 @@ def ordered(rho: Floats, mask: Bools, order: int) -> Floats:
 def excess_squares(logging: Floats, target: Floats) -> Floats:
     """Return v = E[rho^2 | x] - 1 = sum_b pi(b)^2 / pi0(b) - 1 of distributions (..., A), over the logger's support."""
     shown = logging > 0
-    found: Floats = np.where(shown, target**2 / np.where(shown, logging, 1.0), 0.0).sum(axis=-1)
-    return found - 1.0
+    moment: Floats = np.where(shown, target**2 / np.where(shown, logging, 1.0), 0.0).sum(axis=-1)
+    return moment - 1.0
 
 
 def of_others(values: Floats) -> tuple[Floats, Floats]:

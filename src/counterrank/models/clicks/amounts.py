@@ -126,28 +126,32 @@ def fit_list_models(
     plain = tuple(dict.fromkeys(Variant(extra=variant.extra) for variant in variants))
 
     def numbers(
-        family: Family, values: Floats, wanted: tuple[Variant, ...], centre: float, unit: float
+        family: Family,
+        values: Floats,
+        kept_variants: tuple[Variant, ...],
+        centre: float,
+        unit: float,
     ) -> tuple[NumberModel, ...]:
         # The prior's spreads are in units of the typical number.
-        standard = np.where(at, (values - centre) / unit, 0.0)
-        found = rankings.once(
-            ("numbers", family, page, wanted, _digest(standard, fold), seed),
+        standard = np.where(rewarded, (values - centre) / unit, 0.0)
+        fitted = rankings.once(
+            ("numbers", family, page, kept_variants, _digest(standard, fold), seed),
             lambda: predictors(
-                prepared(family, rankings, standard, fold, folds, seed, page=page), wanted
+                prepared(family, rankings, standard, fold, folds, seed, page=page), kept_variants
             ),
         )
-        return tuple(NumberModel(one, family, centre, unit, page) for one in found)
+        return tuple(NumberModel(predictor, family, centre, unit, page) for predictor in fitted)
 
     if page:
         # Models of pages have competition between items in any case.
-        at = np.arange(rankings.K) == rankings.lengths[:, None] - 1
+        rewarded = np.arange(rankings.K) == rankings.lengths[:, None] - 1
         totals = np.where(shown, reward, 0.0).sum(axis=1, keepdims=True)
         if totals.min() < 0.0:
             return numbers(Family.NORMAL, totals, plain, *_scale(totals))
         if totals.max() > 1.0:
             return numbers(Family.TOTAL, totals, plain, 0.0, float(totals.mean()))
         return numbers(Family.CHANCE, totals, plain, 0.0, 1.0)
-    at, family = shown, family_of(reward, shown)
+    rewarded, family = shown, family_of(reward, shown)
     if family is Family.NORMAL:
         return numbers(Family.NORMAL, reward, variants, *_scale(reward[shown]))
     # Clicks and what they earn, two rewards of one log, have one model of clicks.
@@ -158,14 +162,17 @@ def fit_list_models(
     if family is Family.CLICKS:
         return clicks
     typical = float(reward[shown & (reward > 0.0)].mean())
-    asked = tuple(dict.fromkeys(Variant(extra=model.variant.extra) for model in clicks))
-    amounts = {model.variant.extra: model for model in numbers(family, reward, asked, 0.0, typical)}
+    amount_variants = tuple(dict.fromkeys(Variant(extra=model.variant.extra) for model in clicks))
+    amounts = {
+        model.variant.extra: model
+        for model in numbers(family, reward, amount_variants, 0.0, typical)
+    }
     return tuple(AmountModel(model, amounts[model.variant.extra]) for model in clicks)
 
 
 def _digest(*arrays: NDArray[Any]) -> bytes:
     """Return a key for the content of arrays."""
-    return hashlib.blake2b(b"".join(one.tobytes() for one in arrays), digest_size=16).digest()
+    return hashlib.blake2b(b"".join(array.tobytes() for array in arrays), digest_size=16).digest()
 
 
 def _scale(values: Floats) -> tuple[float, float]:

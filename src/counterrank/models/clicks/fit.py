@@ -86,8 +86,10 @@ class ClickRows:
         if self.family is Family.CLICKS:
             return ClickLikelihood(slots.y)
         if not self.page:
-            every = np.arange(len(slots.y))
-            return MeanLikelihood(self.family, slots.y, np.ones(len(every)), every, dispersion)
+            slot_numbers = np.arange(len(slots.y))
+            return MeanLikelihood(
+                self.family, slots.y, np.ones(len(slot_numbers)), slot_numbers, dispersion
+            )
         first, weight = slots.first, page_weights(slots.K)[slots.k]
         return MeanLikelihood(
             self.family, np.add.reduceat(slots.y, first), weight, first, dispersion
@@ -103,11 +105,11 @@ def traits_of(encoding: Encoding, rankings: Rankings) -> Floats:
     _, crossed = encoding.crossed
     if crossed and encoding.slopes and encoding.features and rankings.features is not None:
         shown = rankings.item >= 0
-        found = encoding.features.apply(rankings.features)[shown]
-        own = encoding.numbers(rankings)[shown]
+        features = encoding.features.apply(rankings.features)[shown]
+        numbers = encoding.numbers(rankings)[shown]
         out = np.zeros((encoding.items + 1, crossed))
-        out[own] = found
-        if np.array_equal(out[own], found):
+        out[numbers] = features
+        if np.array_equal(out[numbers], features):
             return out
     return np.empty((0, crossed))
 
@@ -137,9 +139,9 @@ class GroupPrior:
         decided = diagonal / (diagonal + self.precision)
         count = np.bincount(self.group, decided, len(_NAMES))
         total = np.bincount(self.group, (theta - self.mean) ** 2, len(_NAMES))
-        found = np.sqrt((total + weight * _STARTS**2) / (count + weight))
-        found = np.clip(found, SETTINGS.least_sd, SETTINGS.most_sd)
-        self.spread = np.where(_FREE, found, self.spread)
+        spread = np.sqrt((total + weight * _STARTS**2) / (count + weight))
+        spread = np.clip(spread, SETTINGS.least_sd, SETTINGS.most_sd)
+        self.spread = np.where(_FREE, spread, self.spread)
 
 
 #: Groups of parameters with their spreads at the start.
@@ -168,7 +170,7 @@ _FREE = ~np.isin(_NAMES, ("position", "clicked", "constant"))
 def prior_of(rows: ClickRows, widths: list[tuple[str, int]]) -> GroupPrior:
     """Return the prior in the order of `Parts`; the constant is shrunk to the logged rate or mean."""
     K, encoding = rows.rankings.K, rows.encoding
-    each = encoding.items + 1
+    item_count = encoding.items + 1
     squares = len(encoding.squared) if encoding.slopes else 0
     slopes = [
         ("context", len(encoding.context.mean) if encoding.slopes else 0),
@@ -180,12 +182,12 @@ def prior_of(rows: ClickRows, widths: list[tuple[str, int]]) -> GroupPrior:
         # The coefficient of reading, and distances 1 to K - 1.
         ("distance", K),
         ("cell", K * K),
-        ("after", each),
+        ("after", item_count),
         ("constant", 1),
         *slopes,
         *widths,
-        ("item", each),
-        *[("slope", slopes[0][1]), slopes[1]] * each,
+        ("item", item_count),
+        *[("slope", slopes[0][1]), slopes[1]] * item_count,
     ]
     group = np.repeat([_NAMES.index(name) for name, _ in parts], [size for _, size in parts])
     mean, spread = np.zeros(len(group)), _STARTS.copy()
@@ -248,15 +250,15 @@ def prepared(
             "all rows are in one fold: nothing is left to fit on; a model needs several units"
         )
     # Rewards of one log share what does not depend on them, and so does what their models predict.
-    some, own, encoding, x, traits = rankings.once(
+    row_numbers, by_row, encoding, x, traits = rankings.once(
         ("training", seed), lambda: _training(rankings, seed)
     )
-    shown, fold = own.item >= 0, fold[some]
-    reward = np.where(shown, reward[some], 0.0)
+    shown, fold = by_row.item >= 0, fold[row_numbers]
+    reward = np.where(shown, reward[row_numbers], 0.0)
     clicks = family is Family.CLICKS
     click = (reward != 0.0).astype(float)
     return ClickRows(
-        own,
+        by_row,
         encoding,
         family,
         page,
@@ -272,39 +274,39 @@ def prepared(
 
 def _training(rankings: Rankings, seed: int) -> tuple[Ints, Rankings, Encoding, Floats, Floats]:
     """Return the rankings of fits, their numbers, encoding and context, and the traits of items."""
-    some = np.arange(rankings.m)
+    row_numbers = np.arange(rankings.m)
     if rankings.m > SETTINGS.rows:
         rng = stream(seed, Stream.CLICK_ROWS)
-        some = np.sort(rng.choice(rankings.m, SETTINGS.rows, replace=False))
-        rankings = rankings.take(some)
-    own = replace(rankings, x=rankings.x[rankings.row], row=np.arange(rankings.m))
-    encoding = Encoding.of(own)
-    return some, own, encoding, encoding.context_of(own.x), traits_of(encoding, own)
+        row_numbers = np.sort(rng.choice(rankings.m, SETTINGS.rows, replace=False))
+        rankings = rankings.take(row_numbers)
+    by_row = replace(rankings, x=rankings.x[rankings.row], row=np.arange(rankings.m))
+    encoding = Encoding.of(by_row)
+    return row_numbers, by_row, encoding, encoding.context_of(by_row.x), traits_of(encoding, by_row)
 
 
 def predictors(rows: ClickRows, variants: tuple[Variant, ...] | None) -> tuple[Predictor, ...]:
     """Return the fitted predictors; each variant starts at the parameters of a narrower one."""
     variants = variants_for(rows.rankings) if variants is None else variants
-    made: dict[Variant, Predictor] = {}
-    kept = [v for v in variants if v.extra <= rows.rankings.extras]
+    fitted: dict[Variant, Predictor] = {}
+    usable = [v for v in variants if v.extra <= rows.rankings.extras]
     # Narrow variants come first. Wide ones start at their parameters and need a Newton step or two.
-    plain = [Variant(extra=extra) for extra in sorted({v.extra for v in kept})]
+    plain = [Variant(extra=extra) for extra in sorted({v.extra for v in usable})]
     for variant in plain:
-        made[variant] = _fitted(rows, variant, made)
-    if plain and rows.family is Family.CLICKS and made[plain[-1]].gain > SETTINGS.contradicted:
-        kept = [v for v in kept if v.extra == plain[-1].extra]
-    for variant in kept:
-        if variant not in made:
-            made[variant] = _fitted(rows, variant, made)
-    return tuple(made[v] for v in kept)
+        fitted[variant] = _fitted(rows, variant, fitted)
+    if plain and rows.family is Family.CLICKS and fitted[plain[-1]].gain > SETTINGS.contradicted:
+        usable = [v for v in usable if v.extra == plain[-1].extra]
+    for variant in usable:
+        if variant not in fitted:
+            fitted[variant] = _fitted(rows, variant, fitted)
+    return tuple(fitted[v] for v in usable)
 
 
-def _fitted(rows: ClickRows, variant: Variant, made: dict[Variant, Predictor]) -> Predictor:
-    encoding, rivals, others = rows.encoding, None, 0
+def _fitted(rows: ClickRows, variant: Variant, fitted: dict[Variant, Predictor]) -> Predictor:
+    encoding, rivals, rival_count = rows.encoding, None, 0
     columns, read = encoding.columns(rows.rankings, rows.x, variant.extra), np.zeros(rows.y.shape)
     # A variant with competition starts at the same one without it, others at the widest so far.
-    narrower = [made[v] for v in made if not v.competition]
-    first = made[Variant(extra=variant.extra)] if variant.competition else None
+    narrower = [fitted[v] for v in fitted if not v.competition]
+    first = fitted[Variant(extra=variant.extra)] if variant.competition else None
     before = first or (narrower[-1] if narrower else None)
     if first is not None:
         # Strengths are estimated from clicks. Every fit therefore reads those of a row from the fit
@@ -313,9 +315,12 @@ def _fitted(rows: ClickRows, variant: Variant, made: dict[Variant, Predictor]) -
         competing = first.competition(rows.rankings, strength)
         if rows.family is Family.CLICKS:
             read = reading(skipped(strength, rows.rankings.lengths), rows.click)
-        rivals, others = ColumnScaling.of(competing[rows.rankings.item >= 0]), competing.shape[2]
+        rivals, rival_count = (
+            ColumnScaling.of(competing[rows.rankings.item >= 0]),
+            competing.shape[2],
+        )
         columns = np.concatenate([columns, rivals.apply(competing)], axis=2)
-    whole, widths = rows.slots(columns, read), encoding.widths(variant, others)
+    slots, widths = rows.slots(columns, read), encoding.widths(variant, rival_count)
     prior, p = prior_of(rows, widths), sum(size for _, size in widths)
     climb, rounds = Climb(rows, prior), SETTINGS.rounds
     theta = np.tile(prior.mean, (rows.folds + 1, 1))
@@ -323,29 +328,29 @@ def _fitted(rows: ClickRows, variant: Variant, made: dict[Variant, Predictor]) -
         prior.spread, climb.dispersion = before.spread.copy(), before.dispersion
         theta, rounds = _widened(before.parameters, p), 1
     start, steps, near = theta[-1].copy(), [], before is not None
-    apart = len(whole.y) // SETTINGS.start_slots
-    d = whole.x.shape[1] - 1
+    apart = len(slots.y) // SETTINGS.start_slots
+    d = slots.x.shape[1] - 1
     if apart > 1 and (before is None or variant.competition):
         # Far from the maximum, as at the first fit and with new columns of competition, some of the
         # rows are enough for most of the way. Spreads that all rows have set are not updated on them.
-        more = int(before is None)
-        steps.append(climb(theta[-1], whole.take(whole.row % apart == 0), more, near=near))
+        sample_rounds = int(before is None)
+        steps.append(climb(theta[-1], slots.take(slots.row % apart == 0), sample_rounds, near=near))
         climb = replace(climb, blocks=None, scaling=None)
-        rounds, near = rounds - more, True
+        rounds, near = rounds - sample_rounds, True
         if before is not None:
             # Some rows estimate what many slots share. Of single items they know less than the start.
-            of = Parameters(theta, whole.K, whole.items, d).parts
+            of = Parameters(theta, slots.K, slots.items, d).parts
             theta[-1, of.after : of.constant] = start[of.after : of.constant]
             theta[-1, of.item :] = start[of.item :]
-    steps.append(climb(theta[-1], whole, rounds, near=near))
+    steps.append(climb(theta[-1], slots, rounds, near=near))
     # New columns change a fold's parameters about as they change those of all rows.
     theta[:-1] += theta[-1] - start
 
     def fit_fold(f: int) -> int:
-        return climb(theta[f], whole.take(rows.fold[whole.row] != f), 0, near=True)
+        return climb(theta[f], slots.take(rows.fold[slots.row] != f), 0, near=True)
 
     # Folds read what all rows have set and write parameters of their own, so that threads change nothing.
-    threads = default_threads() if len(whole.y) > SETTINGS.slots_alone else 1
+    threads = default_threads() if len(slots.y) > SETTINGS.slots_alone else 1
     steps.extend(map_in_order(range(rows.folds), fit_fold, threads=threads))
     details: Json = {
         "folds": rows.folds,
@@ -358,7 +363,7 @@ def _fitted(rows: ClickRows, variant: Variant, made: dict[Variant, Predictor]) -
         "newton_steps": steps,
     }
     return Predictor(
-        Parameters(theta, whole.K, encoding.items, d),
+        Parameters(theta, slots.K, encoding.items, d),
         encoding,
         variant,
         details,
@@ -369,7 +374,7 @@ def _fitted(rows: ClickRows, variant: Variant, made: dict[Variant, Predictor]) -
         curved=rows.family is Family.CLICKS,
         gain=0.0
         if climb.scaling is None
-        else _gain(theta[-1], whole, climb.scaling, encoding.by_place),
+        else _gain(theta[-1], slots, climb.scaling, encoding.by_place),
     )
 
 
@@ -408,24 +413,24 @@ class Climb:
 
     def __call__(self, theta: Floats, slots: Slots, rounds: int, *, near: bool) -> int:
         """Move theta in place, with `rounds` updates of the spreads; return the Newton steps taken."""
-        enough, taken = SETTINGS.enough, 0
-        for more in range(rounds, -1, -1):
+        enough, newton_steps = SETTINGS.enough, 0
+        for remaining in range(rounds, -1, -1):
             rewards = self.rows.likelihood(slots, self.dispersion)
             precision = self.prior.precision
-            if more or self.blocks is None:
+            if remaining or self.blocks is None:
                 self.blocks = blocks_of(theta, slots, rewards, slots.linear(theta))
                 self.scaling = None
             if self.scaling is None:
                 self.scaling = self.blocks.scaling(precision)
             # While spreads still move, a rough maximum is enough.
-            taken += newton(
+            newton_steps += newton(
                 theta, slots, rewards, self.prior.mean, precision, self.scaling,
-                enough=SETTINGS.rough if more else enough, near=near,
+                enough=SETTINGS.rough if remaining else enough, near=near,
             )  # fmt: skip
             near = True
-            if more:
+            if remaining:
                 self.prior.update(theta, self.blocks.diagonal)
                 self.scaling = None
                 if self.rows.free and len(slots.y) and isinstance(rewards, MeanLikelihood):
                     self.dispersion = rewards.pearson(*slots.linear(theta))
-        return taken
+        return newton_steps

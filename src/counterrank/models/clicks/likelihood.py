@@ -115,11 +115,11 @@ class Slots:
         """The first slot of each row."""
         return np.flatnonzero(np.diff(self.row, prepend=-1))
 
-    def take(self, kept: Bools) -> "Slots":
+    def take(self, selected: Bools) -> "Slots":
         """Return some of the slots."""
-        at = np.flatnonzero(kept)
+        places = np.flatnonzero(selected)
         names = ("cell", "last", "own", "row", "y", "read", "columns")
-        return replace(self, **{name: getattr(self, name).take(at, axis=0) for name in names})
+        return replace(self, **{name: getattr(self, name).take(places, axis=0) for name in names})
 
     def squared(self) -> "Slots":
         """Return the slots with squares: the transpose of their map sums a diagonal."""
@@ -161,15 +161,15 @@ class Slots:
         """Return what the map of parameters (P,) multiplies slots by."""
         parameters = Parameters(theta[None], self.K, self.items, self.x.shape[1] - 1)
         crossed, C = slice(self.at, self.at + self.crossed), self.context.shape[1]
-        (own,), (product,) = split(parameters.beta, self.at, self.crossed, C)
+        (shared,), (product,) = split(parameters.beta, self.at, self.crossed, C)
         items, after = parameters.table[0], np.append(parameters.after[0], 0.0)
         if len(self.traits):
-            items[:, 0] += self.traits @ own[crossed]
+            items[:, 0] += self.traits @ shared[crossed]
             items[:, 1 : 1 + C] += self.traits @ product
-            own = np.delete(own, crossed)
+            shared = np.delete(shared, crossed)
         bent = self.context @ product.T if self._bent else np.zeros((1, 0))
         cells = parameters.examination.ravel()
-        return Coefficients(cells, after, parameters.power, items, own, bent)
+        return Coefficients(cells, after, parameters.power, items, shared, bent)
 
     def room(self) -> Coefficients:
         """Return room for sums over slots."""

@@ -59,20 +59,20 @@ class Encoding:
     def of(cls, rankings: Rankings) -> "Encoding":
         """Return the encoding of the rankings of a fit."""
         shown = rankings.item >= 0
-        seen = np.unique(rankings.item[shown])
+        catalogue = np.unique(rankings.item[shown])
         features, extra = (
-            None if part is None else Scaling.of(part[shown], logs=logs)
-            for part, logs in ((rankings.features, rankings.nonlinear), (rankings.extra, False))
+            None if numbers is None else Scaling.of(numbers[shown], logs=logs)
+            for numbers, logs in ((rankings.features, rankings.nonlinear), (rankings.extra, False))
         )
         # Each item has slopes in the context of its own while these are few numbers. In large
         # catalogues the context acts through features.
-        slopes = len(seen) * rankings.x.shape[1] <= SETTINGS.slopes
+        slopes = len(catalogue) * rankings.x.shape[1] <= SETTINGS.slopes
         squared = np.empty(0, dtype=np.int64)
         if rankings.nonlinear and slopes and rankings.x.shape[1] <= SETTINGS.squares:
             # The square of an indicator is the indicator.
-            squared = np.flatnonzero([len(np.unique(one)) > 2 for one in rankings.x.T])
+            squared = np.flatnonzero([len(np.unique(column)) > 2 for column in rankings.x.T])
         return cls(
-            seen, Scaling.of(rankings.x), features, extra, slopes, squared, rankings.nonlinear
+            catalogue, Scaling.of(rankings.x), features, extra, slopes, squared, rankings.nonlinear
         )
 
     @property
@@ -101,12 +101,14 @@ class Encoding:
 
         def make() -> Pages:
             m, K = rankings.item.shape
-            features, more = np.empty((m, K, 0)), np.empty((m, K, 0))
+            features, extra_numbers = np.empty((m, K, 0)), np.empty((m, K, 0))
             if self.features is not None and rankings.features is not None:
                 features = self.features.apply(rankings.features)
             if self.extra is not None and rankings.extra is not None:
-                more = self.extra.apply(rankings.extra)
-            return Pages(self.numbers(rankings), rankings.lengths, rankings.row, features, more, *z)
+                extra_numbers = self.extra.apply(rankings.extra)
+            return Pages(
+                self.numbers(rankings), rankings.lengths, rankings.row, features, extra_numbers, *z
+            )
 
         return rankings.once(("pages", self), make)
 
@@ -116,8 +118,8 @@ class Encoding:
         if self not in shared:
             z = self.context_of(rankings.x)
             shared[self] = self.slopes_of(z), self.linear_context(z)
-        made: tuple[Floats, Floats] = shared[self]
-        return made
+        arrays: tuple[Floats, Floats] = shared[self]
+        return arrays
 
     def _refuse_fewer(self, rankings: Rankings, extra: int) -> None:
         """Raise where rankings lack numbers that the fit had."""
@@ -158,8 +160,8 @@ class Encoding:
     def crossed(self) -> tuple[int, int]:
         """First and number of the columns whose coefficients depend on the context."""
         count, context = self._sizes["feature"], len(self.context.mean)
-        few = 0 < count * context <= SETTINGS.products
-        return self._sizes["context"], count if few else 0
+        multiplied = 0 < count * context <= SETTINGS.products
+        return self._sizes["context"], count if multiplied else 0
 
     @property
     def _sizes(self) -> dict[str, int]:
@@ -186,8 +188,8 @@ class Encoding:
         """
         self._refuse_fewer(rankings, extra)
         # Variants with fewer extra numbers share the array and do not read its last columns.
-        whole = rankings.once(("columns", self), lambda: self._columns(rankings, x))
-        return whole[:, :, : whole.shape[2] - (rankings.extras - extra) * (1 + self.by_place)]
+        table = rankings.once(("columns", self), lambda: self._columns(rankings, x))
+        return table[:, :, : table.shape[2] - (rankings.extras - extra) * (1 + self.by_place)]
 
     def _columns(self, rankings: Rankings, x: Floats) -> Floats:
         m, K = rankings.item.shape
@@ -203,8 +205,8 @@ class Encoding:
             parts.append(place)
         if self.extra is not None and rankings.extra is not None:
             extra = self.extra.apply(rankings.extra)
-            both = np.stack([extra, extra * place][: 1 + self.by_place], axis=-1)
-            parts.append(both.reshape(m, K, -1))
+            extra_by_place = np.stack([extra, extra * place][: 1 + self.by_place], axis=-1)
+            parts.append(extra_by_place.reshape(m, K, -1))
         return np.ascontiguousarray(np.concatenate(parts, axis=2))
 
 
@@ -284,9 +286,9 @@ class Predictor:
 
     def _predicted(self, rankings: Rankings, folds: Ints, strength: Floats | None) -> Floats:
         encoding, out = self.encoding, np.zeros(rankings.item.shape)
-        for rows, part in rankings.parts():
-            pages = encoding.pages(part, self.variant.extra)
-            predict(pages, self.table, folds[rows], encoding.places(part.K), out[rows])
+        for rows, block in rankings.parts():
+            pages = encoding.pages(block, self.variant.extra)
+            predict(pages, self.table, folds[rows], encoding.places(block.K), out[rows])
         if self.first is None or self.rivals is None:
             return out
         if strength is None:
