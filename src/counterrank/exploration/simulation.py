@@ -84,7 +84,7 @@ def simulated_log(models: PageRewards, spec: PolicySpec, rng: np.random.Generato
 
 
 def drawn_rewards(q: Floats, amounts: Floats, rng: np.random.Generator) -> Floats:
-    """Return rewards (n, K) with means q and second moments amounts q: the amount of k, or nothing.
+    """Return rewards (n, K) with means q and second moments amounts * q: amounts[k], or nothing.
 
     >>> rewards = drawn_rewards(np.full((100_000, 1), 0.5), np.array([2.0]), np.random.default_rng(0))
     >>> rewards.mean().round(2), (rewards**2).mean().round(1), np.unique(rewards).tolist()

@@ -178,19 +178,7 @@ def moments_of_ratios(
     counts = np.zeros((len(KINDS), BINS, 2))
     totals = np.empty((len(KINDS) + 2, n))
     pi, pi_0, rewards = (np.ascontiguousarray(a).reshape(-1) for a in (target, logging, reward))
-    standard(
-        pi,
-        pi_0,
-        lengths,
-        rewards,
-        alpha,
-        requested,
-        sums,
-        rows,
-        top,
-        counts,
-        totals,
-    )
+    standard(pi, pi_0, lengths, rewards, alpha, requested, sums, rows, top, counts, totals)
     # Rewards are those of every kind.
     sums[:, :, [2, 5]] = sums[0][:, [2, 5]]
     # The kernel keeps maxima as the bits of |w|: those of numbers >= 0 order like whole numbers.
