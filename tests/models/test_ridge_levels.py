@@ -23,9 +23,12 @@ from counterrank.models.grams import grams_of
 from counterrank.models.groups import cuts_of, grouping_of
 from counterrank.models.ridge import (
     LEVELS,
+    PLAIN,
     Posterior,
     collected,
     departure,
+    fit_levels,
+    fit_ridge,
     kinds_of,
     shrinkage,
     spread_out,
@@ -62,6 +65,8 @@ def layout_for(log, *, slots=None, groups=None):
 
 
 TWO = Grouping(1, np.array([0.0]))
+#: Levels as they are, and without products where that is another level.
+EVERY = tuple(dict.fromkeys([*LEVELS, *PLAIN]))
 
 
 def naive_columns(layout, level, log):
@@ -70,16 +75,15 @@ def naive_columns(layout, level, log):
     columns = np.empty((layout.width, log.n))
     first, shown = layout.starts[3], indicators(log.action, A)
     names = ("intercept", "context", "curves", "cross", "products", "neighbours")
-    ends = np.cumsum([0, 1, D, 3, D * A, 3, layout.blocks * A])
+    neighbours = 2 * A if level.counts else layout.blocks * A
+    ends = np.cumsum([0, 1, D, 3, D * A, 3, neighbours])
     for k in columns_of(layout, given, shown, range(K), columns):
         z = columns.T.copy()
         kept = np.concatenate([np.arange(*ends[names.index(n) :][:2]) for n in level.kinds])
         if level.counts:
             above, below = (shown[side].sum(axis=0).T for side in (slice(0, k), slice(k + 1, K)))
             z = np.concatenate([z[:, :first], above, below], axis=1)
-        else:
-            z = z[:, kept]
-        rows.append(z)
+        rows.append(z[:, kept])
         group = layout.groups.of(given.x)
         cells += [
             (b if level.group else 0, k if level.position else 0, u if level.action else 0)
@@ -88,7 +92,7 @@ def naive_columns(layout, level, log):
     return np.concatenate(rows), np.array(cells)
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+@pytest.mark.parametrize("level", EVERY, ids=lambda level: f"{level.name}-{len(level.kinds)}")
 @pytest.mark.parametrize("slots", [pair_slots(K), count_slots(K)], ids=["pairs", "counts"])
 def test_a_level_is_a_ridge_of_each_cell_on_the_rows_of_other_folds(level, slots):
     log = log_of(160)
@@ -112,7 +116,7 @@ def test_a_level_is_a_ridge_of_each_cell_on_the_rows_of_other_folds(level, slots
     assert change.sum() == pytest.approx(((r - predicted) ** 2).sum() - (r**2).sum(), abs=1e-8)
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+@pytest.mark.parametrize("level", EVERY, ids=lambda level: f"{level.name}-{len(level.kinds)}")
 def test_collecting_and_spreading_are_transposes(level):
     layout = layout_for(log_of(50), groups=TWO)
     rng = np.random.default_rng(1)
@@ -233,6 +237,22 @@ def test_the_doubt_does_not_count_what_other_levels_explain_as_noise():
         fit_linear(train(MemorySource(each))).doubt(each, "new") for each in (log, shifted)
     )
     assert raised < 2.0 * plain
+
+
+def test_products_of_counts_are_left_out_unless_they_predict_unseen_rows_better():
+    rng = np.random.default_rng(3)
+    log = replace(log_of(1_500, seed=5, groups=False), context=rng.standard_normal((1_500, D)))
+    items = log.action.sum(axis=1, keepdims=True)
+    for effect, products in ((0.0, False), (2.0, True)):
+        training = train(
+            MemorySource(replace(log, reward=log.reward + effect * items * (items - 1)))
+        )
+        ridge, plain, full = (
+            fit_ridge(training),
+            *(fit_levels(training, x) for x in (PLAIN, LEVELS)),
+        )
+        assert (plain.loss.sum() > full.loss.sum()) is np.bool_(products)
+        assert ridge.loss.sum() == min(plain.loss.sum(), full.loss.sum())
 
 
 def test_another_noise_keeps_the_prior_of_a_level():
