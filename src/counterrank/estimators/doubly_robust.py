@@ -270,7 +270,7 @@ class CascadeDR(Estimator):
         )
 
         def average(view: View) -> tuple[Floats, Floats]:
-            found = drawn.predict(view)
-            return found.q, found.mean
+            prediction = drawn.predict(view)
+            return prediction.q, prediction.mean
 
         return model_fit(self.name, workspace, self.traits, average, weights, drawn.details)

@@ -125,8 +125,8 @@ class MaskEstimator(Estimator):
 
     def fit(self, workspace: Workspace) -> Fitted:
         """Return weights of the mask, or of its superset where the log demands it."""
-        wanted = self.mask(workspace.first.K)
-        weights = weights_of_mask(workspace, wanted, self.on_missing)
+        relevant = self.mask(workspace.first.K)
+        weights = weights_of_mask(workspace, relevant, self.on_missing)
         return fit_of(self.name, workspace, weights, self.aggregate, self.traits)
 
 

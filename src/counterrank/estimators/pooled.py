@@ -153,7 +153,7 @@ def model_control(
     return out
 
 
-def _some(n: int, most: int, rng: np.random.Generator) -> Ints:
-    if n <= most:
+def _some(n: int, limit: int, rng: np.random.Generator) -> Ints:
+    if n <= limit:
         return np.arange(n)
-    return np.sort(rng.choice(n, most, replace=False))
+    return np.sort(rng.choice(n, limit, replace=False))

@@ -54,8 +54,8 @@ class WeightCuts:
         while value > best if upper else value < best:
             best, cut = value, int(self.rewards.searchsorted(value, "right"))
             # Plain numbers: this is done thousands of times, and arrays of two cost more.
-            more, less = self.enlarged[:, cut].tolist(), self.shrunk[:, cut].tolist()
-            value = (high * more[1] + low * less[1]) / (high * more[0] + low * less[0])
+            enlarged, shrunk = self.enlarged[:, cut].tolist(), self.shrunk[:, cut].tolist()
+            value = (high * enlarged[1] + low * shrunk[1]) / (high * enlarged[0] + low * shrunk[0])
         return best
 
 
@@ -84,15 +84,15 @@ Bounds = Callable[[float], tuple[float, float]]
 
 def bounds_of(weights: Floats, rewards: Floats, alpha: Floats) -> Bounds:
     """Return the bounds by gamma; each position has its own worst case, since each has its own propensities."""
-    every = [(cuts(weights[:, k], rewards[:, k]), share) for k, share in enumerate(alpha)]
+    positions = [(cuts(weights[:, k], rewards[:, k]), share) for k, share in enumerate(alpha)]
 
     def bounds(gamma: float) -> tuple[float, float]:
         low = high = 0.0
-        for one, share in every:
-            if share == 0 or one.positive + one.negative == 0:
+        for position, share in positions:
+            if share == 0 or position.positive + position.negative == 0:
                 continue
             ends = [
-                float(share) * (one.bound(gamma, upper=upper) - one.centre)
+                float(share) * (position.bound(gamma, upper=upper) - position.centre)
                 for upper in (False, True)
             ]
             low, high = low + min(ends), high + max(ends)

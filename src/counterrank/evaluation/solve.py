@@ -91,12 +91,12 @@ class Table:
         solution = self.solutions[fit.key]
         pair, places = None, None
         if self.baseline is not None:
-            other = self.base(fit)
-            solution = _beside(solution, other, fit.name, self.baseline)
-            if other is not None and fit.target == self.baseline:
+            base = self.base(fit)
+            solution = _beside(solution, base, fit.name, self.baseline)
+            if base is not None and fit.target == self.baseline:
                 pair, places = (solution.total,) * 2, [(k, k) for k in solution.positions]
-            elif other is not None:
-                new, old = self.beside_others(solution), self.beside_others(other)
+            elif base is not None:
+                new, old = self.beside_others(solution), self.beside_others(base)
                 pair = new.total, value_of(old)
                 places = list(zip(new.positions, old.positions, strict=True))
         return Estimate.of(
@@ -203,17 +203,17 @@ def solve(
 
 
 def _solutions(
-    metrics: Sequence[MetricFits], state: LogSums, whole: Mapping[Key, Solution] | None
+    metrics: Sequence[MetricFits], state: LogSums, overall: Mapping[Key, Solution] | None
 ) -> dict[Key, Solution]:
-    """Return the solution of every fit; of the recommended ones for a group of rows, which follow the `whole`."""
+    """Return the solution of every fit; of the recommended ones for a group of rows, which follow the `overall`."""
     solutions: dict[Key, Solution] = {}
     for fits in metrics:
         recommended = {fit.key for fit in fits.recommended.values()}
         for fit in fits.fits:
             summands = state.more.get(fit.fitted.key)
-            if whole is not None:
+            if overall is not None:
                 if fit.key in recommended:
-                    solutions[fit.key] = fit.fitted.solve(state.sums, summands, whole[fit.key])
+                    solutions[fit.key] = fit.fitted.solve(state.sums, summands, overall[fit.key])
                 continue
             try:
                 solution = fit.fitted.solve(state.sums, summands)

@@ -229,11 +229,9 @@ class AutoFit(Fitted):
         x = np.nan_to_num(context_columns(view.batch)).T[: max(limit // len(excess) - 1, 0)]
         return np.ascontiguousarray(np.concatenate([excess, *(excess * row for row in x)], axis=0))
 
-    def solve(
-        self, sums: ColumnSums, auto_sums: AutoSums, overall: Solution | None = None
-    ) -> Solution:
+    def solve(self, sums: ColumnSums, more: AutoSums, whole: Solution | None = None) -> Solution:
         """Return the solution; groups of rows follow the decision of all, so that they average to it."""
-        return solved(self, sums, auto_sums, overall)
+        return solved(self, sums, more, whole)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -127,12 +127,12 @@ class Decision:
         """Return the decision whose estimate is the centre; whole rankings know what lists do not."""
         exact_members = [exact(summary, name) for name in summary.members]
         left = unknown * (1.0 - float(centre[exact_members].sum())) ** 2
-        return cls(centre, centre, {name: part for name, part in parts.items() if part > 0}, left)
+        return cls(centre, centre, {name: bias for name, bias in parts.items() if bias > 0}, left)
 
     @property
     def allowance(self) -> float:
         """The bias that the interval has room for: the squares of its sources add."""
-        return math.sqrt(sum(part**2 for part in self.parts.values()))
+        return math.sqrt(sum(bias**2 for bias in self.parts.values()))
 
 
 def decide(
@@ -191,16 +191,16 @@ def decide(
     return replace(chosen, weights=weights, parts=parts, steps=tuple(steps))
 
 
-def followed(summary: Summary, whole: Decision) -> Floats:
+def followed(summary: Summary, decision: Decision) -> Floats:
     """Return the combination of members for a group of rows, which starts at that of all rows.
 
     Models do not know the group. Where its own rows contradict the combination, it moves towards the
     centre of the interval by the rule for members.
     """
-    J, move = len(summary.members), whole.centre - whole.weights
+    J, move = len(summary.members), decision.centre - decision.weights
     d = float(move @ summary.value[1 : 1 + J])
     variance = float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move)
-    return whole.weights + taken(d, math.sqrt(max(variance, 0.0))) * move
+    return decision.weights + taken(d, math.sqrt(max(variance, 0.0))) * move
 
 
 def left_open(summary: Summary, steps: Sequence[MemberStep]) -> dict[str, float]:
@@ -422,8 +422,8 @@ def flags_of(summary: Summary, decision: Decision) -> tuple[str, ...]:
                 "the log and rests on the reward models alone",
             )
         )
-    if any(part > 0 for name, part in decision.parts.items() if name != DIFFER):
-        parts = ", ".join(f"{name} {part:.2g}" for name, part in decision.parts.items() if part > 0)
+    if any(bias > 0 for name, bias in decision.parts.items() if name != DIFFER):
+        parts = ", ".join(f"{name} {bias:.2g}" for name, bias in decision.parts.items() if bias > 0)
         text = f"the interval allows for a bias of {decision.allowance:.3g} ({parts}; docs/explanation/auto.md)"
         flags.append(Message("bias-allowance", text))
     return tuple(flags)

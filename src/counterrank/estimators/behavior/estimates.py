@@ -78,16 +78,16 @@ class Oracle:
 
     def objective(self, position: Position) -> Objective:
         """Hold the expectation against the truth."""
-        given = np.atleast_1d(np.asarray(self.values, dtype=np.float64))
-        if position.index >= len(given):
+        truths = np.atleast_1d(np.asarray(self.values, dtype=np.float64))
+        if position.index >= len(truths):
             raise BehaviorError(
-                f"'{self.name}' was given {len(given)} values, but position {position.index + 1} "
+                f"'{self.name}' was given {len(truths)} values, but position {position.index + 1} "
                 "needs one; give one per position"
             )
         rng = np.random.default_rng([position.seed, position.index + 1, ORACLE_NOISE_STREAM])
         # b (1 + noise z) squared, divided by the square: the same minimiser.
         weight = 1.0 / (1.0 + self.noise * rng.standard_normal()) ** 2
-        value = float(given[position.index])
+        value = float(truths[position.index])
         return Objective(position, value=value, kappa=1.0, variance_weight=weight)
 
 
@@ -134,13 +134,15 @@ class PasIf:
     def log_odds(self, ratios: Ratios) -> tuple[float, Floats]:
         """Return log s and the log-odds (n,) of joining D_1."""
         if "joint" not in ratios.supports:
-            whole = np.zeros(len(ratios.rho))  # weights of one where no joint probability is known
+            page_logs = np.zeros(
+                len(ratios.rho)
+            )  # weights of one where no joint probability is known
         elif ratios.kind == "policy":
-            whole = log_of(ratios.full()[:, 0])
+            page_logs = log_of(ratios.full()[:, 0])
         else:
-            whole = log_of(ratios.rho).sum(axis=1)
-        scale = odds_scale(whole, self.share)
-        return scale, scale + whole
+            page_logs = log_of(ratios.rho).sum(axis=1)
+        scale = odds_scale(page_logs, self.share)
+        return scale, scale + page_logs
 
 
 def odds_scale(logs: Floats, share: float) -> float:
@@ -153,11 +155,11 @@ def odds_scale(logs: Floats, share: float) -> float:
 
     # Rows of weight zero never join D_1: the share can only be asked of the others.
     # At the whole share of positive weights s would be infinite: hence the .9.
-    wanted = min(share, 0.9 * float((logs > np.log(LEAST)).mean()))
-    if wanted <= 0:
+    reachable = min(share, 0.9 * float((logs > np.log(LEAST)).mean()))
+    if reachable <= 0:
         # Odds of e^-60: nobody joins, and nothing underflows.
         return -60.0
-    return float(brentq(lambda scale: float(chance(scale + logs).mean()) - wanted, -60, 60))
+    return float(brentq(lambda scale: float(chance(scale + logs).mean()) - reachable, -60, 60))
 
 
 def chance(log_odds: Floats) -> Floats:
@@ -193,25 +195,27 @@ def part_weights(
             # Sets of items that several positions and models share are averaged once.
             key = relevant.tobytes()
             if key not in out:
-                own = scale + of_set
-                weight = odds_given_part(own, (odds - own)[sample])
+                logs_of_set = scale + of_set
+                weight = odds_given_part(logs_of_set, (odds - logs_of_set)[sample])
                 # The factor (1 - kappa) / kappa of W goes with the mean.
                 mean = weight @ stay / max(stay.sum(), LEAST)
                 out[key] = weight / (mean if mean > 0 else 1.0)
     return out
 
 
-def odds_given_part(own: Floats, rest: Floats) -> Floats:
-    """Return E[p] / E[1 - p] (n,) where p has log-odds own_i + rest, over the sample rest (r,).
+def odds_given_part(odds_of_set: Floats, odds_of_rest: Floats) -> Floats:
+    """Return E[p] / E[1 - p] (n,): p has log-odds odds_of_set + odds_of_rest, over the sample of rests (r,).
 
-    With z = exp(rest), that is exp(own) sum z/(1 + exp(own) z) / sum 1/(1 + exp(own) z): the
+    With s = exp(odds_of_set) and z = exp(odds_of_rest), that is s sum z/(1 + s z) / sum 1/(1 + s z): the
     quotient varies slowly, is one where the rest is zero, and is read from a table.
     """
-    low, high = np.clip([own.min(), own.max()], -60.0, 60.0)
+    low, high = np.clip([odds_of_set.min(), odds_of_set.max()], -60.0, 60.0)
     # n rows against r of the sample would be n r quotients; the table takes 64 r.
-    grid, z = np.linspace(low, high, GRID), np.exp(rest)
+    grid, z = np.linspace(low, high, GRID), np.exp(odds_of_rest)
     stays = 1.0 / (1.0 + np.exp(grid)[:, None] * z)  # (GRID, r)
-    out: Floats = np.exp(own) * np.interp(own, grid, (stays @ z) / stays.sum(axis=1))
+    out: Floats = np.exp(odds_of_set) * np.interp(
+        odds_of_set, grid, (stays @ z) / stays.sum(axis=1)
+    )
     return out
 
 
@@ -224,22 +228,22 @@ FEASIBLE: dict[str, Callable[[], MSEEstimate]] = {
 DEFAULT = "pairs"
 
 
-def mse_estimate(given: "str | MSEEstimate") -> MSEEstimate:
-    """Return the MSE estimate called `given`, or `given` itself when it is one.
+def mse_estimate(estimate: "str | MSEEstimate") -> MSEEstimate:
+    """Return the MSE estimate called `estimate`, or `estimate` itself when it is one.
 
     >>> mse_estimate("pairs").name
     'pairs'
     """
-    if not isinstance(given, str):
-        return given
-    if given in FEASIBLE:
-        return FEASIBLE[given]()
-    if given == "oracle":
+    if not isinstance(estimate, str):
+        return estimate
+    if estimate in FEASIBLE:
+        return FEASIBLE[estimate]()
+    if estimate == "oracle":
         raise BehaviorError(
             "mse='oracle' needs values from outside the log: pass Oracle(values=...), one a "
             "position"
         )
-    known = ", ".join([*FEASIBLE, "oracle"])
-    near = difflib.get_close_matches(given, [*FEASIBLE, "oracle"], n=1)
+    names = ", ".join([*FEASIBLE, "oracle"])
+    near = difflib.get_close_matches(estimate, [*FEASIBLE, "oracle"], n=1)
     hint = f"; did you mean '{near[0]}'?" if near else "."
-    raise BehaviorError(f"there is no MSE estimate '{given}'{hint} Known: {known}")
+    raise BehaviorError(f"there is no MSE estimate '{estimate}'{hint} Known: {names}")

@@ -51,14 +51,14 @@ def least_score(
             for b in range(right.shape[1]):
                 if different and a == b:
                     continue
-                both = value + right[i, b, 0]
-                spread = max(square + right[i, b, 1] - both * both, 0.0)
+                mean = value + right[i, b, 0]
+                spread = max(square + right[i, b, 1] - mean * mean, 0.0)
                 score = rule[3] * max(spread * rule[4], rule[6])
                 # A squared bias only adds: a variance that is too large already ends the comparison.
                 if score >= limit:
                     continue
                 if rule[0] > 0.0:
-                    gap = both - rule[1]
+                    gap = mean - rule[1]
                     # E (V - value)^2 = bias^2 + Var: what chance alone explains is taken off, kappa times.
                     score += max(gap * gap - rule[2] * spread * rule[5], 0.0)
                 for j in range(count):
@@ -101,14 +101,14 @@ class Objective:
     @cached_property
     def _table(self) -> Floats:
         """What turns sums into channels (L, M * C)."""
-        at, count = self.position, len(self.replicates)
-        own, M = np.arange(at.models), at.models
+        position, count = self.position, len(self.replicates)
+        models, M = np.arange(position.models), position.models
         table = np.zeros((self.width, M, 2 + count))
-        table[1 + own, own, 0] = 1 / at.n_grow
+        table[1 + models, models, 0] = 1 / position.n_grow
         # A second moment of model m is understated by tails[m].
-        table[1 + M + own, own, 1] = at.tails / at.n_grow
+        table[1 + M + models, models, 1] = position.tails / position.n_grow
         for b in range(count):
-            table[1 + (2 + b) * M + own, own, 2 + b] = 1.0
+            table[1 + (2 + b) * M + models, models, 2 + b] = 1.0
         return table.reshape(self.width, -1)
 
     @cached_property
@@ -141,9 +141,9 @@ class Objective:
         """Return the least score below `below` of left[i, a] + right[i, b], and i, a, b; see `least_score`."""
         return least_score(left, right, self.rule, self.targets, below, different)
 
-    def best_model(self, others: Floats, channels: Floats) -> tuple[float, int]:
+    def best_model(self, totals: Floats, channels: Floats) -> tuple[float, int]:
         """Return the least score, and the model, of a leaf with channels (M, C) beside others (C,)."""
-        score, _, model, _ = self.best(channels[None], others.reshape(1, 1, -1))
+        score, _, model, _ = self.best(channels[None], totals.reshape(1, 1, -1))
         # All of them may be infinitely bad: the first model then serves as well as any.
         return score, max(model, 0)
 

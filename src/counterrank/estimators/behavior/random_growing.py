@@ -72,9 +72,9 @@ class PublishedGrower(PrintedGrower):
         if self.objective.variance_floor != self.floor:
             self.objective = replace(self.objective, variance_floor=self.floor)
         channels = self.objective.channels(group.sums)
-        around: Floats = channels + (self.totals - channels[group.model])
+        with_rest: Floats = channels + (self.totals - channels[group.model])
         group.score = self.objective.score(self.totals)
-        return around
+        return with_rest
 
     def threshold(self, group: Group, least_gain: float) -> float:
         """Return a limit just above the score of the group, so that an equal score is accepted."""

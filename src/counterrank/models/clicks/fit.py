@@ -59,10 +59,10 @@ class ClickRows:
     def slots(self, columns: Floats, read: Floats) -> Slots:
         """Return the slots that enter the likelihood, from columns (m, K, p) and reading (m, K)."""
         K, items, encoding = self.rankings.K, self.encoding.items, self.encoding
-        at, crossed = encoding.crossed
+        first_crossed, crossed = encoding.crossed
         if len(self.traits):
-            columns = np.delete(columns, slice(at, at + crossed), axis=2)
-        row, k = (np.ascontiguousarray(one) for one in np.nonzero(self.used))
+            columns = np.delete(columns, slice(first_crossed, first_crossed + crossed), axis=2)
+        row, k = (np.ascontiguousarray(indices) for indices in np.nonzero(self.used))
         numbers, last = encoding.numbers(self.rankings), last_click(self.click)[row, k]
         return Slots(
             K,
@@ -76,7 +76,7 @@ class ClickRows:
             columns=columns[row, k],
             x=encoding.slopes_of(self.x),
             context=encoding.linear_context(self.x),
-            at=at,
+            at=first_crossed,
             crossed=crossed,
             traits=self.traits,
         )
