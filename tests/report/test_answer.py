@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ from tests.report import sample
 
 from counterrank.evaluation import Comparison, OrderPoint, Validation
 from counterrank.report import answer
-from counterrank.report.document import Scorecard
 from counterrank.report.estimates import path_in_words
 from counterrank.report.reading import Reading
 from counterrank.report.validating import sentences as of_validation
@@ -18,10 +18,7 @@ from counterrank.report.words import percent, plain, short, span
 
 @pytest.fixture
 def model() -> dict[str, Any]:
-    """A model whose log passed its audit."""
-    found = sample.model()
-    found["audit"] = [one for one in found["audit"] if one["status"] != "failed"]
-    return found
+    return sample.model()
 
 
 def change(model: dict[str, Any], target: str, **lift: float) -> Reading:
@@ -32,9 +29,13 @@ def change(model: dict[str, Any], target: str, **lift: float) -> Reading:
     return sample.reading(changed)
 
 
-def card(reading: Reading, target: str) -> Any:
-    (found,) = [one for one in answer.answer(reading) if isinstance(one, Scorecard)]
-    return next(one for one in found.cards if one.mark.name == target)
+def line(reading: Reading, target: str) -> Any:
+    (forest,) = answer.forests(reading)
+    return next(one for one in forest.lines if one.label == target)
+
+
+def cell(reading: Reading, target: str) -> Any:
+    return line(reading, target).cells[0]
 
 
 @pytest.mark.parametrize(
@@ -52,90 +53,140 @@ def test_the_headline_groups_policies_by_action(model, actions, best, said):
     assert answer.headline(sample.reading(model)) == said
 
 
-def test_a_failed_audit_is_the_headline_and_nothing_else_is_advised():
-    reading = sample.reading(sample.model())
+def test_names_are_set_apart_and_many_are_counted(model):
+    assert answer.headline(sample.reading(model)).pieces[:2] == ("Ship ", ("personalised",))
+    names = [f"p{number}" for number in range(9)]
+    told = "".join("".join(piece) for piece in answer.names_apart(names, "and"))
+    assert told == "p0, p1, p2 and 6 more"
+
+
+def test_a_refused_log_has_its_cause_and_no_lift_anywhere():
+    model = sample.refused()
+    reading = sample.reading(model)
     assert answer.headline(reading).endswith("fix this first")
-    found = card(reading, "clickbait")
-    assert found.advice == () and found.cause == ""
-    text = sample.page(sample.model())
-    assert "Log more digits." in text.partition("For data scientists")[0]
+    page = sample.page(model).partition('id="model"')[0]
+    for text in (page, sample.shown(model, verbose=True), sample.result(model).summary()):
+        assert not re.search(
+            r"[+−][\d.]+", re.sub(r"<(style|script).*?</\1>", "", text, flags=re.S)
+        )
+        assert "Cannot tell yet" in text and "personalised" in text
+    assert "Remedy: log more digits" in page and page.index("sums") < page.index(
+        "Health of the log"
+    )
 
 
-def test_the_card_has_two_labels_a_cause_and_at_most_two_remedies(model):
+def test_each_number_of_the_picture_is_that_of_the_result(model):
+    reading = sample.reading(model)
+    for target in sample.TARGETS:
+        lift, drawn = sample.result(model).estimate(target).lift, cell(reading, target)
+        assert (drawn.value, drawn.low, drawn.high) == pytest.approx(
+            (100 * lift.relative, 100 * lift.relative_low, 100 * lift.relative_high)
+        )
+        assert drawn.shown in sample.page(model) and drawn.reach in sample.page(model)
+
+
+def test_policies_stand_in_the_order_of_what_to_do_then_of_their_lift(model):
+    model["decision"]["targets"] = {"personalised": "hold", "clickbait": "ship"}
+    assert [one.name for one in answer.in_order(sample.reading(model))] == [
+        "clickbait",
+        "personalised",
+    ]
+    model["decision"].update(targets=dict.fromkeys(sample.TARGETS, "test"), target=None)
+    assert [one.name for one in answer.in_order(sample.reading(model))] == [
+        "personalised",
+        "clickbait",
+    ]
+    model["metrics"][0]["lower_is_better"] = True
+    assert [one.name for one in answer.in_order(sample.reading(model))] == [
+        "clickbait",
+        "personalised",
+    ]
+
+
+def test_colour_is_the_outcome_for_the_metric_and_not_its_sign(model):
+    reading = sample.reading(model)
+    assert (cell(reading, "personalised").mark.look, cell(reading, "clickbait").mark.look) == (
+        "better",
+        "worse",
+    )
+    model["metrics"][0]["lower_is_better"] = True
+    assert cell(sample.reading(model), "personalised").mark.look == "worse"
+
+
+def test_a_line_has_a_cause_and_at_most_two_remedies(model):
     model["verdict"]["reasons"] += [
         sample.reason("clickbait", code, "warn", f"{code} is bad", f"mend {code}")
         for code in ("tail", "support", "units")
     ]  # fmt: skip
-    found = card(sample.reading(model), "clickbait")
-    assert [(one.name, one.text) for one in found.labels] == [
-        ("Result", "worse"),
-        ("Measurement", "directional"),
-    ]
-    assert found.cause and len(found.advice) == 2
-
-
-def test_the_sentence_names_units_and_lift(model):
-    reading = sample.reading(model)
-    assert (
-        card(reading, "personalised").sentence
-        == "personalised would earn 0.100 clicks per page more than today."
-    )
-    assert "would probably earn 0.120 clicks per page fewer" in card(reading, "clickbait").sentence
+    shown = line(sample.reading(model), "clickbait")
+    assert shown.cause and len(shown.advice) == 2 and shown.note == "directional"
 
 
 def test_an_interval_over_zero_is_no_finding(model):
+    model["decision"]["targets"]["personalised"] = "test"
     reading = change(
         model, "personalised", low=-0.01, high=0.2, relative_low=-0.01, relative_high=0.2
     )
-    found = card(reading, "personalised")
-    assert found.sentence.endswith("the interval includes no change.")
-    assert found.labels[0].text == "no clear difference" and found.labels[1].text == "reliable"
-
-
-def test_a_lift_that_rounds_to_nothing_is_as_much_as_today(model):
-    reading = change(model, "personalised", value=0.0001, low=-0.05, high=0.05)
-    assert card(reading, "personalised").sentence.startswith(
-        "personalised may earn about as much as today;"
-    )
+    assert cell(reading, "personalised").mark.name == "no clear difference"
+    assert line(reading, "personalised").cause == "The interval includes no change."
 
 
 def test_insufficient_evidence_is_a_guess_and_a_test_would_settle_it(model):
     model["verdict"]["targets"]["clickbait"] = "insufficient"
-    found = card(sample.reading(model), "clickbait")
-    assert found.above == "best guess" and found.sentence.startswith("This log cannot tell")
-    assert found.advice[-1] == "An A/B test would settle it without weights."
+    model["metrics"][0]["verdict"]["targets"]["clickbait"] = "insufficient"
+    shown = line(sample.reading(model), "clickbait")
+    assert shown.note == "insufficient: a best guess" and shown.cells[0].faded
+    assert shown.advice[-1] == "An A/B test would settle it without weights."
 
 
 def test_no_difference_at_all_is_said_without_advice(model):
     zero = dict.fromkeys(("value", "low", "high", "relative", "relative_low", "relative_high"), 0.0)
-    found = card(change(model, "personalised", **zero), "personalised")
-    assert (
-        "no difference at all between personalised and today's policy" in found.sentence
-        and not found.advice
-    )
+    shown = line(change(model, "personalised", **zero), "personalised")
+    assert "no difference between it and today's policy" in shown.cause
+    assert shown.state == "same" and not shown.advice and not shown.cells
 
 
 def test_a_target_without_evidence_stays_on_the_page_and_has_no_number(model):
     reason = "no row of the log could have come from it"
-    for row in model["estimates"]:
-        if row["target"] == "personalised":
-            row.update(
-                value=None, low=None, high=None, stderr=None, estimable=False, not_estimable=reason
-            )
-    found = card(sample.reading(model), "personalised")
-    assert found.number == "not estimable" and reason in found.sentence
-    assert [one.name for one in found.labels] == ["Measurement"]
-    assert reason in sample.page(model) and reason in sample.shown(model)
+    for rows in (model["estimates"], model["metrics"][0]["estimates"]):
+        for row in rows:
+            if row["target"] == "personalised":
+                row.update(
+                    value=None,
+                    low=None,
+                    high=None,
+                    stderr=None,
+                    estimable=False,
+                    not_estimable=reason,
+                )
+    shown = line(sample.reading(model), "personalised")
+    assert shown.state == "unknown" and not shown.cells and reason in shown.cause.lower()
+    for text in (sample.page(model), sample.shown(model)):
+        assert reason in text.lower() and "Cannot tell yet" in text and "not estimable" in text
 
 
-def test_an_interval_of_no_width_is_not_shown(model):
-    reading = change(model, "personalised", relative=-0.25, relative_low=-0.25, relative_high=-0.25)
-    assert card(reading, "personalised").interval == "these rows give no interval"
+def test_guardrails_are_regions_with_their_status_in_the_row(model):
+    rail = {"expression": "clicks >= -0.01", "target": "clickbait", "status": "broken", "lift": -0.1,
+            "low": -0.2, "high": -0.05, "metric": "clicks", "limit": -0.01, "relative": True}  # fmt: skip
+    model["guardrails"] = [
+        rail,
+        {**rail, "target": "personalised", "status": "safe", "low": 0.0, "high": 0.1},
+    ]
+    reading = sample.reading(model)
+    (forest,) = answer.forests(reading)
+    assert forest.columns[0].harm == (-math.inf, -1.0)
+    assert forest.columns[0].scale.low < -1.0 < forest.columns[0].scale.high
+    assert (cell(reading, "clickbait").status, cell(reading, "personalised").status) == (
+        "broken",
+        "safe",
+    )
+    assert "breaks the limit of clicks (≥ −1.0\u202f%)" in line(reading, "clickbait").cause
+    assert "✗ broken" in sample.shown(model) and 'class="status broken"' in sample.page(model)
 
 
 def test_digits_follow_the_interval_where_it_allows_for_bias(model):
     reading = change(model, "personalised", value=0.1234, stderr=0.0004, low=0.06, high=0.18)
-    assert "0.123 clicks" in card(reading, "personalised").sentence
+    assert "+0.123 clicks" in cell(reading, "personalised").tip
 
 
 def test_comparison_puts_the_better_one_first(model):
@@ -155,9 +206,15 @@ def test_level_is_written_as_asked(model):
     assert sample.reading(model).level_words == "99.5\u202f%"
 
 
-def test_one_is_singular(model):
+def test_the_line_of_facts_has_file_size_users_and_unit(model):
     model["log"].update(n=1, K=1)
-    assert answer.logged(sample.reading(model)).startswith("From 1 page of 1 position;")
+    assert "1 page of 1 position" in answer.facts_of(sample.reading(model))
+    model["log"].update(n=24_000, units=7_098)
+    facts = " · ".join(answer.facts_of(sample.reading(model)))
+    assert facts.startswith(
+        "log.parquet · 24,000 pages of 1 position · 7,098 users · metric: clicks per page, today 1.200"
+    )
+    assert facts in sample.page(model) and "7,098 users" in sample.shown(model)
 
 
 @pytest.mark.parametrize(
@@ -178,8 +235,7 @@ def test_order_path_is_read_aloud(widths, values, said):
 
 
 def test_words_about_agreement_are_those_of_the_verdict():
-    (_, clickbait) = sample.figures(None, "agreement")
-    assert clickbait.aid.startswith("Ips and rips differ by 2.3 errors.")
+    assert "Clickbait: ips and rips differ by 2.3 errors." in sample.page()
 
 
 def test_one_column_has_one_number_of_digits():
@@ -207,8 +263,9 @@ def test_lifts_are_shares_with_their_intervals_or_amounts_where_shares_mean_noth
         lift = sample.result().estimate(row.label).lift
         assert (row.value, row.low) == pytest.approx((100 * lift.relative, 100 * lift.relative_low))
     model = sample.model()
-    for row in model["lift"]:
-        row.update(relative=None, relative_low=None, relative_high=None)
+    for rows in (model["lift"], model["metrics"][0]["lift"]):
+        for row in rows:
+            row.update(relative=None, relative_low=None, relative_high=None)
     chart = sample.figures(model, "lifts")[0]
     assert "clicks per page" in chart.axis and chart.rows[0].value == pytest.approx(0.1)
 
@@ -241,6 +298,8 @@ def test_errors_that_cancel_are_not_called_none():
 
 def test_page_terminal_and_notebook_say_the_same(model):
     title = answer.headline(sample.reading(model))
-    assert f"<h1>{title}</h1>" in sample.page(model) and title in sample.shown(model)
+    assert "Ship <b>personalised</b>. Do not ship <b>clickbait</b>." in sample.page(model)
+    assert title in sample.page(model)
+    assert title in sample.shown(model)
     assert title in sample.result(model)._repr_html_()
     assert not math.isnan(sample.result(model).log.value)

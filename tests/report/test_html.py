@@ -18,8 +18,8 @@ from counterrank.report import evaluation, html
 from counterrank.report.html import asset
 
 SECTIONS = (
-    "metrics segments health details reasons values estimators order positions behavior "
-    "weights planning checks method"
+    "segments health details reasons values estimators order positions behavior "
+    "weights planning method"
 ).split()
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'</style></script>"
 
@@ -70,7 +70,7 @@ def test_every_figure_has_an_aid_and_ids_are_unique(model: dict[str, Any]) -> No
     page = Page(text)
     assert text.count("<figcaption") == page.tags.count("figure")
     assert text.count('class="aid"') >= page.tags.count("figure")
-    assert page.tags.count("details") > 10
+    assert page.tags.count("details") >= 10
     ids = [value for _, name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
 
@@ -227,7 +227,7 @@ def test_any_leaf_may_be_anything(data: st.DataObject) -> None:
 def test_insufficient_evidence_looks_insufficient(model: dict[str, Any]) -> None:
     model["verdict"]["targets"]["personalised"] = "insufficient"
     text = sample.page(model)
-    assert "best guess" in text and "This log cannot tell what personalised would earn" in text
+    assert "best guess" in text and "An A/B test would settle it without weights." in text
 
 
 def test_four_sections_are_open_and_short(model: dict[str, Any]) -> None:
@@ -269,11 +269,12 @@ def test_bars_of_intervals_have_contrast(theme: str) -> None:
         name: tuple(int(code[i : i + 2], 16) for i in (0, 2, 4))
         for name, code in re.findall(r"--([\w-]+): #([0-9a-f]{6})", block)
     }
-    for rule in (r"\n\.span {[^}]*opacity: ([.\d]+)", r"\n\.faded \.span {[^}]*opacity: ([.\d]+)"):
-        opacity = float(re.search(rule, style)[1])
-        for name in ("t0", "t1", "t2", "t3", "t4", "t5", "today"):
-            card = colours["card"]
-            mixed = tuple(
-                opacity * a + (1 - opacity) * b for a, b in zip(colours[name], card, strict=True)
-            )
-            assert contrast(mixed, card) >= 3.0, (rule, name)
+    paper = colours["paper"]
+    for name in ("better", "worse", "unclear", "today", "plain"):
+        # Behind a mark may lie the page, the shade around zero, or the hatching of a guardrail.
+        for ground in ("paper", "band", "harm", "hatch"):
+            assert contrast(colours[name], colours[ground]) >= 3.0, (name, ground)
+    for name in ("ink", "soft", "better", "worse"):
+        assert contrast(colours[name], paper) >= 4.5, name
+    assert contrast(colours["fill"], colours["better"]) >= 4.5
+    assert contrast(colours["fill"], colours["worse"]) >= 4.5

@@ -37,12 +37,12 @@ def test_marks_stand_at_the_values():
 def test_colours_are_those_of_the_page():
     (axes,) = sample.result(sample.model()).plot("values").axes
     colours = [line.get_color() for line in axes.lines if line.get_marker() not in ("None", "")]
-    assert colours[:2] == ["#5a636e", "#0b62a4"]
+    assert colours[:2] == ["#55606c", "#1a2028"]
 
 
 def test_an_interval_beyond_the_axis_ends_in_an_arrow():
     model = sample.model()
-    model["estimates"][0]["high"] = 1e6
+    model["lift"][1]["relative_high"] = 1e6
     (axes, *_) = sample.result(model).plot("agreement").axes
     assert any(line.get_marker() == ">" for line in axes.lines)
     assert axes.get_xlim()[1] < 1e6
@@ -55,7 +55,7 @@ def test_names_with_dollars_are_no_formulas(tmp_path):
 
 
 def test_unknown_kinds_and_missing_numbers_are_told():
-    with pytest.raises(ConfigError, match="choose one of .*lifts, values"):
+    with pytest.raises(ConfigError, match="choose one of lifts, segments, values"):
         sample.result(sample.model()).plot("vaules")
     with pytest.raises(ConfigError, match="there are no segments"):
         sample.result({**sample.model(), "segments": []}).plot("segments")

@@ -11,15 +11,15 @@ from tests.report import sample
 from counterrank.common.errors import ConfigError
 from counterrank.common.records import printed
 from counterrank.report import terminal
-from counterrank.report.document import BRIEF, Card, Chip, Document, Mark, Scorecard, Table
+from counterrank.report.document import BRIEF, Document, Table
 
 shown = sample.shown
 
 
 def test_answer_table_and_little_else() -> None:
     text = shown(sample.model())
-    for piece in ("Measurement: ● reliable", "Measurement: ◐ directional", "★ auto", "device = mobile",
-                  "1 failed · 1 warned · 1 passed · 1 skipped", "✗ sums", "Remedy: log more digits"):  # fmt: skip
+    for piece in ("▲ Ship  personalised  reliable", "■ Stop  clickbait  directional", "★ auto", "device mobile",
+                  "0 failed · 1 warned · 1 passed", "! No row is repeated", "Remedy: drop one copy"):  # fmt: skip
         assert piece in text
     assert "low-ess" not in text and "cascade-dr" not in text
     more = shown(sample.model(), verbose=True)
@@ -60,7 +60,7 @@ def test_long_lists_of_segments_show_both_ends() -> None:
         sample.segment("personalised", "c", f"s{i}", i / 100, 0.01, 900.0) for i in range(40)
     ]
     text = shown(model)
-    assert "top and bottom of 40" in text and "s39" in text and "s0" in text and "s20" not in text
+    assert "14 of 40" in text and "s39" in text and "s0" in text and "s20" not in text
 
 
 def test_at_most_three_lines_of_advice() -> None:
@@ -113,17 +113,16 @@ def test_a_scorecard_of_three_policies_keeps_its_numbers_whole(width: int) -> No
     assert all(one in " ".join(text.split()) for one in (*cells, *head[1:], "3.71 per ranking"))
 
 
-def test_a_card_without_interval_or_name_of_its_label_has_no_empty_signs() -> None:
-    model = sample.model()
-    for row in model["estimates"]:
-        if row["target"] == "personalised":
-            row.update(value=None, low=None, high=None, stderr=None, estimable=False)
-    text = shown(model)
-    assert "not estimable  Measurement" in text and "()" not in text
-    card = Card(mark=Mark("a"), number="+1", interval="", labels=[Chip("certified")], sentence="")
-    block = Scorecard([card], detail=BRIEF)
-    text = "".join(printed(one) for one in terminal.renderables(Document("", [block])))
-    assert text.split() == ["a", "+1", "certified"]
+@pytest.mark.parametrize("width", [44, 60, 80, 110, 200])
+def test_numbers_and_pictures_of_the_answer_keep_their_width(width: int) -> None:
+    text = shown(sample.model(), width)
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert all(len(line) <= width for line in lines)
+    rows = [line for line in lines if line.startswith("  clicks")]
+    assert len(rows) == 2 and all("%" in row for row in rows)
+    if width >= 60:
+        assert "├" in rows[0] and "┤" in rows[0] and rows[0].index("│") == rows[1].index("│")
+        assert rows[1].index("◆") < rows[1].index("│") < rows[0].index("●")
 
 
 def test_a_recommended_estimate_without_value_stands_first() -> None:

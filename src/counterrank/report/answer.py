@@ -1,9 +1,10 @@
-"""The answer: a headline by action, a card for each policy, the scorecard of metrics, and guardrails."""
+"""The answer: a headline by action, a line of facts, and the lifts of all policies in all metrics as one picture."""
 
 import math
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from pathlib import PurePath
 
 from counterrank.common.findings import WRONG
 from counterrank.common.texts import plural
@@ -17,32 +18,22 @@ from counterrank.evaluation import (
 )
 from counterrank.report.document import (
     BRIEF,
-    NO_CHANGE,
-    SIGNS,
-    VERBOSE,
-    AxisScale,
     Block,
-    Card,
-    Chip,
-    Figure,
-    Meter,
+    Fold,
     Paragraph,
+    Phrase,
     Row,
-    Scorecard,
-    Table,
-    around,
     interval_row,
     section,
 )
+from counterrank.report.forest import STATES, Column, Forest, Line, around_zero, outcome
+from counterrank.report.health import note
 from counterrank.report.reading import Reading, Target, column_name
 from counterrank.report.words import (
-    NONE,
     count,
     known,
     percent,
-    percents,
     plain,
-    relative_ends,
     sentence,
     span,
     width,
@@ -50,44 +41,80 @@ from counterrank.report.words import (
 )
 from counterrank.statistics import Number
 
-NO_INTERVAL = "these rows give no interval"
-#: Remedies on a card at most.
-MOST_REMEDIES = 2
+#: Remedies of a policy at most, and metrics that stand side by side; the others are folded by as many less one.
+MOST_REMEDIES, MOST_METRICS = 2, 5
+#: Names that a sentence lists; of more, all but one are shown.
+MOST_NAMES = 4
 
 
 def answer(reading: Reading) -> list[Block]:
-    """Return what was logged, which guardrails stop a policy, and a card for each policy."""
-    lines = _guardrail_reasons(reading)
-    cards = [_card(reading, target) for target in reading.candidates]
+    """Return the facts of the log and the picture; where the log is refused, the cause in its place."""
+    facts = Paragraph(" · ".join(facts_of(reading)), "facts", detail=BRIEF)
+    if reading.failed:
+        return [facts, *_refused(reading)]
+    first, *more = forests(reading)
+    told = " ".join([*map(str, first.lines), *facts_of(reading)[:1]])
     return [
-        *([Paragraph(_fix(reading), "strong", detail=BRIEF)] if reading.failed else []),
-        *(Paragraph(line, detail=BRIEF) for line in lines),
-        Paragraph(logged(reading), "lead", detail=BRIEF),
-        Scorecard(cards, detail=BRIEF),
+        facts,
+        first,
+        *(Fold(f"More metrics: {_names(one)}", [replace(one, detail=BRIEF)]) for one in more),
+        Fold("Text to paste into a message", [Paragraph(told)]),
     ]
 
 
-def headline(reading: Reading) -> str:
+def _names(forest: Forest) -> str:
+    return ", ".join(column.name for column in forest.columns[1:])
+
+
+def _refused(reading: Reading) -> list[Block]:
+    """Return the policies without a number, and the first cause with its remedy: nothing else helps before."""
+    lines = [
+        Line(label=target.name, note="no estimate from this log", state="unknown")
+        for target in reading.candidates
+    ]
+    lead = "So there is no lift here, and nothing that says whether a policy is good or bad."
+    return [
+        Paragraph(lead, "lead", detail=BRIEF),
+        Forest(kind="lifts", caption="Policies", columns=[], lines=lines, detail=BRIEF),
+        *section("The cause, and what to do", "cause", note(reading.failed[0], detail=BRIEF)),
+    ]
+
+
+def headline(reading: Reading) -> Phrase:
     """Return what to do about every policy, grouped by action; a log that failed its audit comes first."""
     if failed := reading.failed:
-        return f"{WRONG.get(failed[0].about, WRONG['rows'])}: fix this first"
+        return Phrase.of_pieces(f"{WRONG.get(failed[0].about, WRONG['rows'])}: fix this first")
     groups: dict[str, list[str]] = {}
-    for target in reading.candidates:
-        action = "unknown" if target.missing else "same" if target.same else target.action
-        groups.setdefault(action, []).append(target.name)
-    best = reading.result.decision.target
-    ship = sorted(groups.get("ship", ()), key=lambda name: name != best)
-    told = [f"Ship {ship[0]}."] if ship else []
-    told += [f"{listed(ship[1:], 'and')} could be shipped too."] if ship[1:] else []
-    told += [f"Test {listed(groups['test'], 'and')}."] if groups.get("test") else []
-    told += [f"Do not ship {listed(groups['hold'], 'or')}."] if groups.get("hold") else []
-    if unknown := groups.get("unknown"):
-        reason = next(one.missing for one in reading.candidates if one.missing)
-        about = "" if len(reading.candidates) == 1 else f" about {listed(unknown, 'and')}"
-        told.append(sentence(f"Cannot tell yet{about}: {without_options(reason)}"))
-    if same := groups.get("same"):
-        told.append(f"{listed(same, 'and')} and {reading.baseline} are the same.")
-    return " ".join(told) or "Evaluation"
+    for target in in_order(reading):
+        groups.setdefault(state_of(target), []).append(target.name)
+    pieces: list[str | tuple[str, ...]] = []
+    for state, verb in ((name, state.verb) for name, state in STATES.items() if state.verb):
+        names = groups.get(state, [])
+        first = names[:1] if state == "ship" else names
+        if first:
+            joined = "or" if state == "hold" else "and"
+            pieces += [f"{verb} ", *names_apart(first, joined), ". "]
+        if names[len(first) :]:
+            pieces += [*names_apart(names[len(first) :], "and"), " could be shipped too. "]
+    if not pieces and (same := groups.get("same")):
+        pieces = [*names_apart([*same, reading.baseline], "and"), " are the same."]
+    return Phrase.of_pieces(*pieces) if pieces else Phrase.of_pieces("Evaluation")
+
+
+def names_apart(names: Sequence[str], joined: str) -> Iterator[str | tuple[str, ...]]:
+    """Yield names, which a sentence sets apart, with what stands between them; many are counted.
+
+    >>> list(names_apart(["a", "b"], "or"))
+    [('a',), ' or ', ('b',)]
+    """
+    shown = names if len(names) <= MOST_NAMES else names[: MOST_NAMES - 1]
+    more = len(names) - len(shown)
+    for place, name in enumerate(shown):
+        last = place == len(shown) - 1 and not more
+        yield f" {joined} " if place and last else ", " if place else ""
+        yield (name,)
+    if more:
+        yield f" {joined} {more} more"
 
 
 def listed(names: Sequence[str], word: str) -> str:
@@ -99,133 +126,298 @@ def listed(names: Sequence[str], word: str) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {word} {names[-1]}"
 
 
-def _fix(reading: Reading) -> str:
-    """Return the first cause with its remedy; nothing else helps before that is mended."""
-    failed = reading.failed
-    one = failed[0]
-    told = [sentence(text) for text in (one.text, one.cause, without_options(one.help)) if text]
-    rest = len(failed) - 1
-    others = "another check" if rest == 1 else f"{rest} other checks"
-    return " ".join([*told, *([sentence(f"{others} failed too; see below")] if rest else [])])
+def state_of(target: Target) -> str:
+    """Return the name of what to do about a policy, of `STATES`."""
+    return "unknown" if target.missing else "same" if target.same else target.action
 
 
-def _guardrail_reasons(reading: Reading) -> list[str]:
-    """Return which guardrails stop a policy; the primary's reasons stand on its card."""
-    lines = []
-    for target in reading.candidates:
-        for status, words in (("broken", "breaks"), ("open", "may break")):
-            names = dict.fromkeys(
-                f"{one.metric}{f' by {column_name(one.column)}' if one.column else ''} ({limit_of(one)})"
-                for one in reading.result.guardrails
-                if (one.target, one.status) == (target.name, status)
-            )
-            if names and (status == "broken" or target.action == "test"):
-                lines.append(f"{target.name} {words} the limit of {listed([*names], 'and')}.")
-    return lines
+def in_order(reading: Reading) -> list[Target]:
+    """Return the policies by what to do, then by lift, the one to ship before all."""
+    places, sign = [*STATES], -1 if _primary_lower(reading) else 1
+    best = reading.result.decision.target
+
+    def place(target: Target) -> tuple[int, bool, float]:
+        value = target.lift.value
+        return (
+            places.index(state_of(target)) if state_of(target) in places else len(places),
+            target.name != best,
+            -sign * value if known(value) else 0.0,
+        )
+
+    return sorted(reading.candidates, key=place)
+
+
+def _primary_lower(reading: Reading) -> bool:
+    return any(metric.lower_is_better for metric in reading.result.metrics if metric.primary)
+
+
+def facts_of(reading: Reading) -> list[str]:
+    """Return what the log is: where it is, its size, its users, the metric with its unit, the time of the run."""
+    log, made = reading.log, reading.result.provenance
+    facts = [source_of(made.command)] if made.command else []
+    facts.append(f"{counted(log.n, reading.ranking)} of {counted(log.K, 'position')}")
+    if 0 < log.units < log.n:
+        facts.append(counted(log.units, "user"))
+    if known(log.value):
+        owner = "today" if reading.over_logger else "the logging policy earned"
+        name = "primary metric" if len(reading.result.metrics) > 1 else "metric"
+        facts.append(f"{name}: {reading.unit}, {owner} {plain(log.value, log.stderr)}")
+    if made.created:
+        facts.append(f"run {made.created}")
+    return [fact for fact in facts if fact]
+
+
+def source_of(command: str) -> str:
+    """Return the file that a command line reads; nothing where it names none.
+
+    >>> source_of("counterrank evaluate logs/shop.parquet --target new"), source_of("counterrank demo --out x")
+    ('shop.parquet', '')
+    """
+    try:
+        words = shlex.split(command)[2:3]
+    except ValueError:
+        return ""
+    return PurePath(words[0]).name if words and not words[0].startswith("-") else ""
 
 
 def limit_of(rail: GuardrailResult) -> str:
     """Return the limit of a guardrail as people write it."""
-    sign = "≤" if "<=" in rail.expression or "≤" in rail.expression else "≥"
+    sign = "≤" if at_most(rail) else "≥"
     shown = percent(rail.limit, sign=True) if rail.relative else f"{plain(rail.limit)} {rail.unit}"
     return f"{sign} {shown}"
 
 
-def outcome(lift: Lift, *, lower_is_better: bool = False) -> str:
-    """Return "better", "worse" or "unclear": where both intervals of the lift lie."""
-    low, high = lift.decisive
-    low, high = (-high, -low) if lower_is_better else (low, high)
-    return "better" if low > 0 else "worse" if high < 0 else "unclear"
+def at_most(rail: GuardrailResult) -> bool:
+    """Return whether the lift may not be above the limit."""
+    return "<=" in rail.expression or "≤" in rail.expression
 
 
-RESULTS = {"better": "better", "worse": "worse", "unclear": "no clear difference"}
+def forests(reading: Reading) -> list[Forest]:
+    """Return a line for each policy over a column for each metric; beyond `MOST_METRICS` in several pictures.
+
+    The primary comes first in each; then guardrails that are broken or open, safe ones, other metrics.
+    """
+    named = _named(reading)
+    if len(named) > MOST_METRICS:
+        named[1:] = sorted(named[1:], key=lambda entry: _urgency(reading, entry[2]))
+    first, further = named[:MOST_METRICS], named[MOST_METRICS:]
+    size = MOST_METRICS - 1
+    folded = (further[start : start + size] for start in range(0, len(further), size))
+    return [
+        _forest(reading, metrics) for metrics in (first, *([named[0], *more] for more in folded))
+    ]
 
 
-def _card(reading: Reading, target: Target) -> Card:
-    best, lift, missing = target.best, target.lift, target.missing
-    less = any(one.lower_is_better for one in reading.result.metrics if one.primary)
-    found = outcome(lift, lower_is_better=less)
-    if known(lift.relative):
-        number, reach = percent(lift.relative, sign=True), relative_ends(lift)
-    elif known(lift.value):
-        number = plain(lift.value, lift.stderr, sign=True)
-        reach = span(lift.low, lift.high, width(lift), sign=True)
-    else:
-        number, reach = plain(best.value, best.stderr), span(best.low, best.high, width(best))
-    reach = f"{reading.level_words} interval {reach}" if reach else NO_INTERVAL
-    return Card(
-        mark=target.mark,
-        number="not estimable" if missing else number,
-        interval="" if missing else reach,
-        labels=[
-            *([] if missing else [Chip(RESULTS[found], found, "Result")]),
-            Chip(target.evidence or "not judged", target.evidence, "Measurement"),
-        ],
-        sentence=sentence_of(reading, target),
-        cause=_cause(reading, target),
-        advice=_advice(reading, target),
-        above="best guess" if target.doubtful and not missing else "",
-        level=target.evidence or "unknown",
+def _urgency(reading: Reading, metric: MetricResult) -> int:
+    statuses = {rail.status for rail in reading.result.guardrails if rail.metric == metric.name}
+    order = ("broken", "open", "safe")
+    return next((place for place, status in enumerate(order) if status in statuses), len(order))
+
+
+_Named = tuple[str, str, MetricResult]
+
+
+def _forest(reading: Reading, metrics: Sequence[_Named]) -> Forest:
+    targets = in_order(reading)
+    cells = {
+        target.name: [_cell(reading, target, metric) for metric in metrics] for target in targets
+    }
+    columns = [
+        _column(reading, metric, [cells[target.name][place] for target in targets], len(metrics))
+        for place, metric in enumerate(metrics)
+    ]
+    unit = "in per cent" if columns[0].unit == "%" else f"in {columns[0].unit}"
+    return Forest(
+        kind="lifts", caption=f"Lift over {reading.baseline}, {unit}", columns=columns,
+        lines=[_line(reading, target, cells[target.name]) for target in targets],
+        aid=f"Line: {reading.level_words} interval", band="too small to matter", detail=BRIEF,
+    )  # fmt: skip
+
+
+def _named(reading: Reading) -> list[_Named]:
+    """Return every metric with its name and unit in words, the primary first."""
+    ranking, result = reading.ranking, reading.result
+    primary = next((metric for metric in result.metrics if metric.primary), MetricResult())
+    # What stands at the top of a result is what the primary says.
+    whole = replace(
+        primary, primary=True, value=reading.log.value, stderr=reading.log.stderr, estimates=result.estimates,
+        recommended=result.recommended, verdict=result.verdict,
+    )  # fmt: skip
+    others = [metric for metric in result.metrics if metric.recommended and not metric.primary]
+    units = [
+        f"per {ranking}" if m.unit in ("per ranking", "") else m.unit for m in (whole, *others)
+    ]
+    names = [reading.reward, *(metric.name for metric in others)]
+    return list(zip(names, units, (whole, *others), strict=True))
+
+
+def _shares(reading: Reading, metric: MetricResult) -> bool:
+    """Return whether lifts of a metric mean something in per cent."""
+    lifts = [metric.estimate(target.name).lift for target in reading.candidates]
+    valued = [lift for lift in lifts if known(lift.value)]
+    return bool(valued) and all(known(lift.relative_low) for lift in valued)
+
+
+def _cell(reading: Reading, target: Target, named: _Named) -> Row | None:
+    """Return the lift of a policy in a metric, with what its guardrail says of it."""
+    name, _, metric = named
+    estimate = metric.estimate(target.name)
+    lift: Lift = estimate.lift
+    if estimate.not_estimable or not known(lift.value) or target.missing:
+        return None
+    relative, grade = _shares(reading, metric), metric.verdict.of(target.name)
+    rails = _rails(reading, target, metric)
+    worst = min(rails, key=_gravity) if rails else None
+    whole = next((rail for rail in rails if not rail.column and rail.relative == relative), None)
+    scale = 100.0 if relative else 1.0
+    return interval_row(
+        name, lift, outcome(*lift.decisive, lower_is_better=metric.lower_is_better),
+        relative=relative, note=grade, faded=grade == "insufficient",
+        status=worst.status if worst else "", more=[_amount(reading, lift, metric)],
+        outer=_ends(whole, scale) if whole else (math.nan, math.nan),
+    )  # fmt: skip
+
+
+def _amount(reading: Reading, lift: Number, metric: MetricResult) -> str:
+    unit = reading.unit if metric.primary else f"{metric.name} {metric.unit}"
+    reach = span(lift.low, lift.high, width(lift), sign=True)
+    return f"{plain(lift.value, width(lift), sign=True)} {unit} ({reach})" if reach else ""
+
+
+def _gravity(rail: GuardrailResult) -> int:
+    return ("broken", "open", "safe").index(rail.status)
+
+
+def _ends(rail: GuardrailResult, scale: float) -> tuple[float, float]:
+    return (
+        (rail.low * scale, rail.high * scale)
+        if known(rail.high - rail.low)
+        else (math.nan, math.nan)
     )
 
 
-def sentence_of(reading: Reading, target: Target) -> str:
-    """Return the answer for one target in one sentence, in units of the reward."""
-    lift, name = target.lift, target.name
+def _rails(reading: Reading, target: Target, metric: MetricResult) -> list[GuardrailResult]:
+    return [
+        rail
+        for rail in reading.result.guardrails
+        if rail.target == target.name and rail.metric == metric.name
+    ]
+
+
+def _column(reading: Reading, named: _Named, cells: Sequence[Row | None], metrics: int) -> Column:
+    """Return a metric with the axis that holds its intervals, the limit that matters, and its guardrail."""
+    name, unit, metric = named
+    relative, practical = (
+        _shares(reading, metric),
+        reading.result.provenance.options.get("practical"),
+    )
+    base = metric.value if reading.over_logger else metric.estimate(reading.result.baseline).value
+    owner = "today" if reading.over_logger else reading.baseline
+    way = "lower is better" if metric.lower_is_better else "higher is better"
+    rails = [rail for rail in reading.result.guardrails if rail.metric == metric.name]
+    limits = dict.fromkeys(
+        f"{limit_of(rail)}{f' by {column_name(rail.column)}' if rail.column else ''}"
+        for rail in rails
+    )
+    facts = [", ".join(filter(None, (unit, f"{owner} {plain(base, metric.stderr)}")))]
+    facts.append(f"guardrail {listed([*limits], 'and')}" if limits else way)
+    band = harm = None
+    marked: list[float] = []
+    if metric.primary and relative and known(practical):
+        band = (-100 * practical, 100 * practical)
+        facts[-1] += f"; less than ±{percent(practical)} is too small to matter"
+        marked += band
+    drawn = [rail for rail in rails if rail.relative == relative and known(rail.limit)]
+    if drawn:
+        edge = drawn[0].limit * (100 if relative else 1)
+        harm = (edge, math.inf) if at_most(drawn[0]) else (-math.inf, edge)
+        marked += [1.5 * edge]
+    most = 7 if metrics == 1 else 6 if metric.primary or metrics == 2 else 3
+    # Labels of a narrow column need more of its room.
+    room = 0.05 if most > 3 else 0.15
+    scale, ticks = around_zero(cells, marked, most=most, room=room)
+    return Column(
+        name=name, scale=scale, ticks=ticks, facts=facts, primary=metric.primary and metrics > 1,
+        unit="%" if relative else reading.unit if metric.primary else unit, band=band, harm=harm,
+    )  # fmt: skip
+
+
+def _line(reading: Reading, target: Target, cells: Sequence[Row | None]) -> Line:
+    state, label = state_of(target), target.evidence or "not judged"
     if target.missing:
-        return f"What {name} would earn is not estimable from this log: {target.missing}."
-    if not known(lift.value):
-        return f"{name} would earn {plain(target.best.value, target.best.stderr)} {reading.unit}."
-    if no_difference(lift):
-        return (
-            f"This log shows no difference at all between {name} and {reading.baseline}: "
-            "all weights are one, or all rewards are the same."
+        return Line(
+            label=target.name, note="not estimable", state=state, cause=sentence(target.missing),
+            advice=_advice(target),
+        )  # fmt: skip
+    if target.same:
+        same = (
+            f"This log shows no difference between it and {reading.baseline}: all weights are one, "
+            "or all rewards are the same. Nothing to decide."
         )
-    size = plain(abs(lift.value), width(lift))
-    than = "today" if reading.over_logger else reading.baseline
-    less = "less" if reading.reward == "reward" else "fewer"
-    change = f"{size} {reading.unit} {'more' if lift.value >= 0 else less} than {than}"
-    if not size.strip("0."):
-        change = f"about as much as {than}"
+        return Line(label=target.name, note="identical", state=state, cause=same)
     if target.doubtful:
-        return f"This log cannot tell what {name} would earn. The best guess is {change}."
-    if outcome(lift) == "unclear":
-        return f"{name} may earn {change}; the interval includes no change."
-    would = "would probably earn" if target.evidence == "directional" else "would earn"
-    return f"{name} {would} {change}."
+        label += ": a best guess"
+    return Line(
+        label=target.name, note=label, state=state, cells=cells, cause=" ".join(_causes(reading, target)),
+        advice=_advice(target),
+    )  # fmt: skip
 
 
-def _cause(reading: Reading, target: Target) -> str:
-    """Return the first thing that keeps the measurement from being reliable."""
-    if target.evidence == "reliable" or reading.failed:
-        return ""
-    doubts = causes_first(target.reasons)
-    return sentence(doubts[0].text) if doubts else ""
+def _causes(reading: Reading, target: Target) -> Iterator[str]:
+    """Yield what decides about a policy, or leaves it open: guardrails, then doubts about the measurement."""
+    yield from _guardrail_reasons(reading, target)
+    if target.evidence == "reliable":
+        low, high = target.lift.decisive
+        if target.action == "test" and low <= 0 <= high:
+            yield "The interval includes no change."
+        return
+    if doubts := causes_first(target.reasons):
+        yield sentence(doubts[0].text)
 
 
-def _advice(reading: Reading, target: Target) -> tuple[str, ...]:
-    """Return what would change the label; nothing where the log has to be mended first."""
-    if reading.failed or no_difference(target.lift):
-        return ()
-    found = list(what_would_help(target.reasons))
+def _guardrail_reasons(reading: Reading, target: Target) -> Iterator[str]:
+    """Yield which guardrails are broken, or keep a policy from being shipped; groups of one in one sentence."""
+    rails = [rail for rail in reading.result.guardrails if rail.target == target.name]
+    for expression in dict.fromkeys(rail.expression for rail in rails):
+        members = [rail for rail in rails if rail.expression == expression]
+        worst = min(members, key=_gravity)
+        verb = {"broken": "breaks", "open": "may break"}.get(worst.status)
+        if verb and (worst.status == "broken" or target.action == "test"):
+            groups = f" ({group_words(members)})" if worst.column else ""
+            yield f"It {verb} the limit of {worst.metric} ({limit_of(worst)}): {_reach(worst)}{groups}."
+
+
+def _reach(rail: GuardrailResult) -> str:
+    where = f" in {rail.group}" if rail.column else ""
+    if not known(rail.high - rail.low):
+        return f"no interval{where}"
+    if rail.relative:
+        return f"{percent(rail.low, sign=True)} to {percent(rail.high, sign=True)}{where}"
+    return f"{span(rail.low, rail.high, (rail.high - rail.low) / 4, sign=True)} {rail.unit}{where}"
+
+
+def group_words(rails: Sequence[GuardrailResult]) -> str:
+    """Return how many groups are safe, and the names of those that are not."""
+    others = [rail for rail in rails if rail.status != "safe"]
+    if rails[0].group and len(rails) == 1:
+        return f"{rails[0].group} {rails[0].status}"
+    total = counted(len(rails), column_name(rails[0].column))
+    words = [f"{len(rails) - len(others)} of {total} safe"]
+    words += [f"{rail.group} {rail.status}" for rail in others[:MOST_NAMES]]
+    return "; ".join([*words, *(["…"] if others[MOST_NAMES:] else [])])
+
+
+def _advice(target: Target) -> tuple[str, ...]:
+    """Return what would change the label."""
+    remedies = [text for text in map(without_options, what_would_help(target.reasons)) if text]
     if target.doubtful:
-        found.append("an A/B test would settle it without weights")
-    return tuple(map(sentence, found[:MOST_REMEDIES]))
+        remedies = [*remedies[: MOST_REMEDIES - 1], "An A/B test would settle it without weights."]
+    return tuple(map(sentence, remedies[:MOST_REMEDIES]))
 
 
 def no_difference(lift: Number) -> bool:
     """Return whether a lift is zero with an interval of zero width, up to rounding."""
-    return all(abs(one) < 1e-12 for one in (lift.value, lift.low, lift.high))
-
-
-def logged(reading: Reading) -> str:
-    """Return what the log is and what the logging policy earned."""
-    log = reading.log
-    most = "up to " if log.shorter else ""
-    size = f"{counted(log.n, reading.ranking)} of {most}{counted(log.K, 'position')}"
-    if not known(log.value):
-        return f"From {size}."
-    return f"From {size}; {reading.logger} earned {plain(log.value, log.stderr)} {reading.unit}."
+    return all(abs(end) < 1e-12 for end in (lift.value, lift.low, lift.high))
 
 
 def counted(number: int, word: str) -> str:
@@ -252,142 +444,6 @@ def comparison(reading: Reading, row: Comparison) -> str:
         f"{first} {'earns' if low > 0 else 'may earn'} {plain(value, error)} {reading.unit} more than "
         f"{second} (adjusted {reading.level_words} interval {span(low, high, error, sign=True)})."
     )
-
-
-def metrics(reading: Reading) -> list[Block]:
-    """Return a row for each metric with a column for each policy, and the guardrails."""
-    return section("Metrics", "metrics", _scorecard(reading), _guardrails(reading))
-
-
-def _named(reading: Reading) -> list[tuple[str, str, MetricResult]]:
-    """Return every metric with its name and unit in words, the primary first."""
-    reward, ranking = reading.reward, reading.ranking
-    return [
-        (
-            reward if one.primary else one.name,
-            f"per {ranking}" if one.unit == "per ranking" else one.unit,
-            one,
-        )
-        for one in sorted(reading.result.metrics, key=lambda one: not one.primary)
-    ]
-
-
-def _scorecard(reading: Reading) -> Table:
-    named, result = _named(reading), reading.result
-    names = [target.name for target in reading.candidates]
-    lifts = [one.estimate(name).lift for _, _, one in named for name in names]
-    ends = [v for one in lifts for v in (one.relative_low, one.relative_high) if known(v)]
-    # An interval of several hundred per cent would leave the others without length.
-    scale = around([min(max(v, -1.0), 1.0) * 100 for v in ends], also=[0.0])
-    rows = []
-    for name, unit, one in named:
-        told = f"{name} (primary)" if one.primary and len(named) > 1 else name
-        base = one.value if reading.over_logger else one.estimate(result.baseline).value
-        cells = (_cell(one, target, scale) for target in reading.candidates)
-        rows.append((told, f"{plain(base, one.stderr)} {unit}", *cells))
-    signs = ", ".join(f"{SIGNS[found]} {words}" for found, words in RESULTS.items())
-    # One metric over the logger is what the table of estimates says already.
-    several = len(named) > 1 or result.guardrails or not reading.over_logger
-    return Table(
-        f"Lift over {reading.baseline}: {signs}", ("metric", reading.baseline, *names),
-        rows, detail=BRIEF if several else VERBOSE,
-    )  # fmt: skip
-
-
-def _cell(metric: MetricResult, target: Target, scale: AxisScale) -> Meter | str:
-    one = metric.estimate(target.name)
-    lift, none = one.lift, bool(one.not_estimable)
-    grade = "insufficient" if none else metric.verdict.of(target.name)
-    if none or not known(lift.value):
-        return f"not estimable, {grade}"
-    relative = known(lift.relative_low)
-    row = interval_row(target.name, lift, target.mark, relative=relative)
-    sign = SIGNS[outcome(lift, lower_is_better=metric.lower_is_better)]
-    found = Meter(replace(row, shown=f"{sign} {row.shown}", note=f"{row.reach}, {grade}"), scale)
-    return found if relative else str(found)
-
-
-def _guardrails(reading: Reading) -> Table:
-    """Return a row for each guardrail and policy; groups of one guardrail share a row."""
-    rows = []
-    every = reading.result.guardrails
-    for (target, _), members in groupby(every, key=lambda one: (one.target, one.expression)):
-        rails = list(members)
-        worst = min(rails, key=lambda one: ("broken", "open", "safe").index(one.status))
-        where = f" in {worst.group}" if worst.column else ""
-        name = (
-            f"{worst.metric} by {column_name(worst.column)}: {_groups(rails)}"
-            if worst.column
-            else worst.metric
-        )
-        reach = _reach(worst) + where
-        rows.append(
-            (target, name, limit_of(worst), reach, Chip(worst.status, worst.status), worst.evidence)
-        )
-    head = ("policy", "metric", "limit", "interval", "status", "measurement")
-    return Table(
-        "Guardrails (intervals hold for all guardrails of a policy together)",
-        head,
-        rows,
-        texts=2,
-        minor=(5,),
-        detail=BRIEF,
-    )
-
-
-def _reach(rail: GuardrailResult) -> str:
-    if not known(rail.low):
-        return NONE
-    if rail.relative:
-        return percents(rail.low, rail.high)
-    return span(rail.low, rail.high, (rail.high - rail.low) / 4, sign=True)
-
-
-def _groups(rails: Sequence[GuardrailResult]) -> str:
-    """Return how many groups are safe, and the names of those that are not."""
-    others = [rail for rail in rails if rail.status != "safe"]
-    total = counted(len(rails), column_name(rails[0].column))
-    told = f"{len(rails) - len(others)} of {total} safe"
-    return (
-        told
-        + "".join(f"; {rail.group} {rail.status}" for rail in others[:4])
-        + ("; …" if others[4:] else "")
-    )
-
-
-def lifts(reading: Reading) -> Figure:
-    """Return the lift of every policy in every metric, in per cent where that means something.
-
-    With several metrics, thin bars are intervals that hold for all of them together.
-    """
-    named, rows = _named(reading), list[Row]()
-    several, practical = len(named) > 1, reading.result.provenance.options.get("practical")
-    shares = several or all(known(one.lift.relative_low) for one in reading.candidates)
-    for target in reading.candidates:
-        rows += [Row(label=target.name, heading=True)] if several else []
-        for name, unit, one in named:
-            lift, grade = one.estimate(target.name).lift, one.verdict.of(target.name)
-            wide = (lift.adjusted_relative_low, lift.adjusted_relative_high)
-            low, high = (100 * end if known(end) else math.nan for end in wide)
-            rows.append(
-                interval_row(
-                    name if several else target.name, lift, target.mark, relative=shares, more=[grade],
-                    note="primary" if several and one.primary else unit, outer=(low, high),
-                    faded=grade == "insufficient",
-                )
-            )  # fmt: skip
-    aid, lines = f"Bars are {reading.level_words} intervals.", list(NO_CHANGE)
-    if several:
-        aid += " Thin ones hold for all metrics together. Dashed: insufficient evidence."
-    if shares and known(practical):
-        aid += (
-            f" Between the dashed lines lifts are below {percent(practical)}, too small to matter."
-        )
-        lines += [(100 * practical, ""), (-100 * practical, "")]
-    return Figure(
-        "lifts", rows, "lift in %" if shares else f"lift in {reading.unit}", "Lifts of all policies", lines,
-        f"Lift over {reading.baseline}", aid,
-    )  # fmt: skip
 
 
 def reading_of(reading: Reading, metric: MetricResult) -> Reading:

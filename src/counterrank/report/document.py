@@ -101,9 +101,13 @@ def _neat(value: float) -> float:
 def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> AxisScale:
     """Return an axis for rows with value, low and high on which one hopeless interval cannot squeeze the others.
 
-    An interval reaches at most six times the median half-width from its value; the rest is drawn as
-    an arrow.
+    The rest of an interval is drawn as an arrow.
     """
+    return around(bounded(rows), also=also)
+
+
+def bounded(rows: Sequence[Any]) -> list[float]:
+    """Return values and ends of intervals, none farther from its value than six times the median half-width."""
     widths = sorted((r.high - r.low) / 2 for r in rows if known(r.low) and known(r.high))
     # The median, which one hopeless interval cannot move.
     most = 6 * widths[len(widths) // 2] if widths else 0.0
@@ -112,7 +116,7 @@ def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> Axis
         low = row.low if known(row.low) else row.value
         high = row.high if known(row.high) else row.value
         values += [row.value, max(low, row.value - most), min(high, row.value + most)]
-    return around(values, also=also)
+    return values
 
 
 def tick_names(values: Sequence[float], *, signed: bool = False) -> list[str]:
@@ -137,15 +141,15 @@ def tick_names(values: Sequence[float], *, signed: bool = False) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How a policy looks wherever it is shown: a colour and a shape, never the colour alone."""
+    """How a number looks: a colour and a shape, never the colour alone."""
 
     name: str = ""
-    look: str = "t0"
+    look: str = "plain"
     shape: int = 0
 
 
 #: What was measured, beside what was estimated.
-MEASURED = Mark("", "today", 2)
+MEASURED = Mark("", "today", 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +168,10 @@ class Row:
     note: str = ""
     tip: str = ""
     mark: Mark = Mark()
+    #: What a guardrail says of it: "safe", "open" or "broken".
+    status: str = ""
+    #: Whether its interval and that of all rows have nothing in common.
+    apart: bool = False
     faded: bool = False
     heading: bool = False
 
@@ -236,17 +244,6 @@ class Chip:
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
-    """A number with a small bar of its interval on a scale that its column shares."""
-
-    row: Row
-    scale: AxisScale
-
-    def __str__(self) -> str:
-        return f"{self.row.shown} ({self.row.note})"
-
-
-@dataclass(frozen=True, slots=True)
 class Link:
     """A text that leads to another page."""
 
@@ -257,7 +254,7 @@ class Link:
         return self.text
 
 
-Cell = str | Chip | Meter | Link
+Cell = str | Chip | Link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +262,14 @@ class Block:
     """A part of a document; `detail` says where it is shown."""
 
     detail: int = PAGE
+
+    def panels(self) -> list[Figure]:
+        """Return its charts of one axis each that have something to show."""
+        return []
+
+    def in_words(self) -> list[str]:
+        """Return what it says without its tables, one thing per line."""
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +279,10 @@ class Heading(Block):
     text: str
     id: str = ""
 
+    def in_words(self) -> list[str]:
+        """Return the title."""
+        return [self.text]
+
 
 @dataclass(frozen=True, slots=True)
 class Paragraph(Block):
@@ -281,6 +290,10 @@ class Paragraph(Block):
 
     text: str
     style: str = ""
+
+    def in_words(self) -> list[str]:
+        """Return the text."""
+        return [self.text]
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,34 +307,9 @@ class Note(Block):
     #: Places in the log, one per line.
     examples: Sequence[str] = ()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """One policy: its lift as a big number, labels, a sentence, the cause, and what would help."""
-
-    mark: Mark
-    number: str
-    interval: str
-    labels: Sequence[Chip]
-    sentence: str
-    cause: str = ""
-    advice: Sequence[str] = ()
-    #: What the number is, where it is no estimate to rely on.
-    above: str = ""
-    level: str = ""
-
-    def __str__(self) -> str:
-        size = f"{self.mark.name}: {' '.join(filter(None, (self.above, self.number)))}"
-        size = f"{size} ({self.interval})." if self.interval else f"{size}."
-        told = (f"{one.name}: {one.text}." if one.name else f"{one.text}." for one in self.labels)
-        return " ".join(filter(None, (size, self.sentence, *told, self.cause)))
-
-
-@dataclass(frozen=True, slots=True)
-class Scorecard(Block):
-    """A card for each policy."""
-
-    cards: Sequence[Card]
+    def in_words(self) -> list[str]:
+        """Return status, name and text."""
+        return [": ".join(filter(None, (self.status, self.name, self.text)))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +376,10 @@ class Figure(Block):
         names = tick_names(values, signed=any(value == 0.0 for value, _ in self.lines))
         return list(zip(values, names, strict=True))
 
+    def panels(self) -> list[Figure]:
+        """Return itself, where there is anything to show."""
+        return [self] if self.filled else []
+
     def numbers(self) -> Table:
         """Return what is drawn as a table."""
         if self.data is not None:
@@ -406,6 +398,27 @@ class Fold(Block):
     id: str = ""
 
 
+class Phrase(str):
+    """A sentence in which names are set apart; `pieces` are its texts, names as tuples.
+
+    >>> phrase = Phrase.of_pieces("Ship ", ("a",), ".")
+    >>> phrase, phrase.pieces
+    ('Ship a.', ('Ship ', ('a',), '.'))
+    """
+
+    __slots__ = ("pieces",)
+    pieces: tuple[str | tuple[str, ...], ...]
+
+    @classmethod
+    def of_pieces(cls, *pieces: str | tuple[str, ...]) -> Phrase:
+        """Return a sentence of texts and names."""
+        phrase = cls("".join("".join(piece) for piece in pieces).strip())
+        *before, last = pieces
+        last = last.rstrip() if isinstance(last, str) else last
+        phrase.pieces = tuple(piece for piece in (*before, last) if piece)
+        return phrase
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A title and blocks; `data` returns the JSON form that travels with the page.
@@ -421,20 +434,14 @@ class Document:
     def sentences(self) -> list[str]:
         """Return the title and what a terminal shows first, without its tables: one thing per line."""
         lines = [self.title]
-        for one in (block for block in self.blocks if block.detail == BRIEF):
-            match one:
-                case Scorecard():
-                    lines += map(str, one.cards)
-                case Note():
-                    lines.append(": ".join(filter(None, (one.status, one.name, one.text))))
-                case Paragraph() | Heading():
-                    lines.append(one.text)
+        for block in self.blocks:
+            lines += block.in_words() if block.detail == BRIEF else []
         return lines
 
     def figures(self, kind: str = "") -> list[Figure]:
         """Return the figures of a kind that have something to show; all kinds without one."""
-        found = (one for one in walk(self.blocks) if isinstance(one, Figure) and one.filled)
-        return [one for one in found if kind in ("", one.kind)]
+        panels = (panel for block in walk(self.blocks) for panel in block.panels())
+        return [panel for panel in panels if kind in ("", panel.kind)]
 
 
 def walk(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -458,6 +465,6 @@ def _filled(one: Block) -> bool:
     match one:
         case Figure():
             return one.filled
-        case Table(rows=content) | Scorecard(cards=content) | Fold(blocks=content):
+        case Table(rows=content) | Fold(blocks=content):
             return bool(content)
-    return True
+    return bool(getattr(one, "lines", True))

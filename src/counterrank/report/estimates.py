@@ -1,17 +1,20 @@
 """The estimates as charts: what each policy earns, for whom, at which positions, and whether the estimators agree."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from counterrank.common.texts import plural
 from counterrank.estimators import Estimate
-from counterrank.evaluation import OrderPoint, SegmentLift
-from counterrank.report.answer import comparison, lifts
+from counterrank.evaluation import MetricResult, OrderPoint, Segment, SegmentLift
+from counterrank.report.answer import comparison, in_order, reading_of, state_of
 from counterrank.report.document import (
     BRIEF,
     MEASURED,
     VERBOSE,
     Block,
     Figure,
+    Fold,
     Note,
     Paragraph,
     Row,
@@ -20,6 +23,7 @@ from counterrank.report.document import (
     normal,
     section,
 )
+from counterrank.report.forest import Column, Forest, Line, around_zero, outcome
 from counterrank.report.reading import Reading, Target, column_name, family, known_bias
 from counterrank.report.words import NONE, count, known, percent, plain, sentence, span, width
 from counterrank.statistics import Number
@@ -44,9 +48,7 @@ def values(reading: Reading) -> list[Block]:
     value = Figure("values", rows, reading.unit, name, _today(reading), title, aid)
     lines = [line for row in reading.result.comparisons if (line := comparison(reading, row))]
     told = [Paragraph(line, detail=BRIEF if len(lines) == 1 else VERBOSE) for line in lines]
-    return section(
-        "What each policy earns", "values", lifts(reading), value, *told, _table(reading)
-    )
+    return section("What each policy earns", "values", value, *told, _table(reading))
 
 
 def _today(reading: Reading) -> list[tuple[float, str]]:
@@ -72,7 +74,7 @@ def _table(reading: Reading) -> Table:
     head = ("estimator", "lift", f"{reading.level_words} interval", "relative", "value", "sampling error",
             "bias allowance", "effective rows")  # fmt: skip
     return Table(
-        "Estimates (★ recommended)", head, rows, styles=styles, minor=(6, 5, 7, 4, 3), detail=BRIEF
+        "Estimates (★ recommended)", head, rows, styles=styles, minor=(7, 4, 5, 3, 6), detail=BRIEF
     )
 
 
@@ -105,38 +107,86 @@ _GROUPS = {
 
 
 def agreement(reading: Reading) -> list[Block]:
-    """Return one figure a target, the flags, and what was left out."""
+    """Return the lifts by every estimator, policies side by side, the flags, and what was left out."""
     lead = "The methods make different assumptions. If those that should agree do, the result can be trusted more."
-    figures = [_agreement(reading, target) for target in reading.targets if target.estimates]
-    more = _flags(reading) if figures else []
-    return section("Do the estimators agree?", "estimators", *figures, *more, lead=lead)
+    targets = [target for target in reading.candidates if target.estimates]
+    if not targets:
+        return []
+    notes = [
+        *(sentence(f"{target.name}: {reason.text}") for target in targets for reason in target.reasons
+          if reason.code == "agreement"),
+        *dict.fromkeys(
+            f"{target.name}, {target.best.estimator}: {why}"
+            for target in targets if (why := target.best.details.get("why"))
+        ),
+        "Estimates with a known bias are dashed.",
+    ]  # fmt: skip
+    told = [Paragraph(text, "aid") for text in notes]
+    forest = _agreement(reading, targets)
+    return section(
+        "Do the estimators agree?", "estimators", forest, *told, *_flags(reading), lead=lead
+    )
 
 
-def _agreement(reading: Reading, target: Target) -> Figure:
-    """Return every estimate of a target, the recommended one first, then by what they rest on."""
-    best, rows = target.best, list[Row]()
-    groups = {"best": ("Recommended", ""), **_GROUPS}
-    for name, (title, note) in groups.items():
-        members = [
-            e for e in target.estimates if name == ("best" if e is best else family(e.estimator))
-        ]  # fmt: skip
-        rows += [Row(label=title, note=note, heading=True)] if members else []
-        for e in members:
-            lines = [f"lift {percent(e.lift.relative, sign=True)}", f"effective rows {count(e.ess)}",
-                     *(f"⚑ {flag}" for flag in e.flags)]  # fmt: skip
-            label = e.estimator + (" ⚑" if e.flags else "")
-            # One column, one number of digits: those that the recommended estimate's error supports.
-            error = best.stderr if known(best.stderr) and best.stderr else e.stderr
-            rows.append(
-                interval_row(label, e, target.mark, error=error, sign=False, more=lines, faded=name == "biased",
-                             note="★ recommended" if name == "best" else known_bias(e.estimator))
+def _agreement(reading: Reading, targets: Sequence[Target]) -> Forest:
+    """Return the lift by every estimator, the recommended one first, then by what they rest on."""
+    relative = all(
+        known(estimate.lift.relative_low) for target in targets for estimate in target.estimates
+    )
+    recommended = {target.best.estimator for target in targets}
+    names = dict.fromkeys(
+        [*recommended, *(estimate.estimator for target in targets for estimate in target.estimates)]
+    )
+    groups = {name: "best" if name in recommended else family(name) for name in names}
+    lines = []
+    for group in ("best", *_GROUPS):
+        for name in (name for name in names if groups[name] == group):
+            cells = [_by(target, name, relative=relative) for target in targets]
+            title = "Recommended" if group == "best" else _GROUPS[group][0]
+            lines.append(
+                Line(label=name, note=known_bias(name) if group == "biased" else "", group=title, cells=cells)
             )  # fmt: skip
-    verdict = [sentence(one.text) for one in target.reasons if one.code == "agreement"]
-    aid = " ".join([*verdict, "Estimates with a known bias are dashed."])
-    if why := best.details.get("why"):
-        aid += f" {best.estimator}: {why}"
-    name, today = f"Estimates of {target.name}", _today(reading)
-    return Figure("agreement", rows, reading.unit, name, today, aid=aid, mark=target.mark)
+    unit = "%" if relative else reading.unit
+    wholes = [interval_row(target.name, target.lift, relative=relative) for target in targets]
+    return side_by_side("agreement", "Lift by estimator", targets, lines, unit, wholes)
+
+
+def _by(target: Target, name: str, *, relative: bool) -> Row | None:
+    estimate = next((e for e in target.estimates if e.estimator == name), None)
+    if estimate is None:
+        return None
+    lift = estimate.lift
+    # One column, one number of digits: those that the recommended estimate's error supports.
+    error = width(target.lift) if known(width(target.lift)) else width(lift)
+    return interval_row(
+        name + (" ⚑" if estimate.flags else ""), lift, outcome(*lift.decisive), relative=relative,
+        error=error, faded=bool(known_bias(name)),
+        more=[f"effective rows {count(estimate.ess)}", *(f"⚑ {flag}" for flag in estimate.flags)],
+    )  # fmt: skip
+
+
+def side_by_side(
+    kind: str, caption: str, targets: Sequence[Target], lines: Sequence[Line], unit: str,
+    wholes: Sequence[Row] = (),
+) -> Forest:  # fmt: skip
+    """Return lines over a column for each policy, all on one axis; `wholes` are marked behind them."""
+    # Thin evidence does not stretch the axis: its intervals end in an arrow.
+    rows = [cell for line in lines for cell in line.cells if cell and not cell.faded]
+    scale, ticks = around_zero([*rows, *wholes], most=5 if len(targets) > 2 else 6, room=0.09)
+    columns = [
+        Column(
+            name=target.name, scale=scale, ticks=ticks, unit=unit, state=state_of(target),
+            band=ends_of(wholes[place]) if wholes else None, whole=wholes[place].value if wholes else None,
+        )
+        for place, target in enumerate(targets)
+    ]  # fmt: skip
+    share = "in per cent" if unit == "%" else f"in {unit}"
+    return Forest(kind=kind, caption=f"{caption}, {share}", columns=columns, lines=lines)
+
+
+def ends_of(row: Row) -> tuple[float, float] | None:
+    """Return both ends of an interval; None where there is none."""
+    return (row.low, row.high) if known(row.high - row.low) else None
 
 
 def _flags(reading: Reading) -> list[Block]:
@@ -208,15 +258,140 @@ def _path_figure(reading: Reading, target: Target) -> Figure | None:
     return Figure("order-path", rows, reading.unit, name, lines, aid=aid, mark=target.mark)
 
 
-#: Segments that a terminal shows: both ends, who gains most and who loses most.
-MOST_SEGMENTS = 14
+#: Policies whose segments stand side by side.
+MOST_ABREAST = 4
 
 
 def segments(reading: Reading) -> list[Block]:
-    """Return a forest for each target."""
-    lead = "Sorted by lift. Segments with too little evidence are dashed, not hidden."
-    figures = (_forest(reading, name) for name in reading.candidates)
-    return section("For whom", "segments", *figures, lead=lead)
+    """Return the segments of all policies, four side by side, the first four open; other metrics are folded."""
+    first, *more = _segment_forests(reading)
+    folds = [Fold(f"The same for {_names(forest)}", [forest]) for forest in more]
+    for metric in reading.result.metrics:
+        if not metric.primary and metric.segments:
+            alike = _segment_forests(reading_of(reading, metric))
+            folds += [Fold(f"The same for {metric.name}", alike)] if alike[0].lines else []
+    lead = " ".join(_differs(first))
+    return section("For whom", "segments", first, *folds, lead=lead)
+
+
+def _names(forest: Forest) -> str:
+    return ", ".join(column.name for column in forest.columns)
+
+
+def _differs(forest: Forest) -> Iterator[str]:
+    """Yield what the marks show of each policy: the segment that differs most from the whole, or that none does."""
+    for place, column in enumerate(forest.columns):
+        apart = [
+            (abs(cell.value - (column.whole or 0.0)), line, cell)
+            for line in forest.lines
+            if (cell := line.cells[place]) is not None and cell.apart and not cell.faded
+        ]
+        if not apart:
+            yield f"No segment of {column.name} differs clearly from the whole."
+            continue
+        _, line, cell = max(apart, key=lambda entry: entry[0])
+        yield f"{column.name} differs most in {line.group} {line.label}: {cell.shown}."
+
+
+def _segment_forests(reading: Reading) -> list[Forest]:
+    members: dict[str, dict[tuple[str, str], Segment]] = {}
+    for segment in reading.result.segments:
+        members.setdefault(segment.target, {})[segment.column, segment.label] = segment
+    targets = [
+        target for target in in_order(reading) if target.name in members and not target.missing
+    ]
+    return [
+        _segment_forest(reading, targets[start : start + MOST_ABREAST], members)
+        for start in range(0, max(len(targets), 1), MOST_ABREAST)
+    ]
+
+
+def _segment_forest(
+    reading: Reading,
+    targets: Sequence[Target],
+    members: Mapping[str, Mapping[tuple[str, str], Segment]],
+) -> Forest:
+    """Return a line for all rows and one for each segment; the axis is that of all policies."""
+    keys = dict.fromkeys(key for target in targets for key in members[target.name])
+    relative = all(
+        known(target.lift.relative_low)
+        and all(known(_base(s)) and _base(s) > 0 for s in members[target.name].values())
+        for target in targets
+    )
+    lower = any(metric.lower_is_better for metric in _metrics_of(reading))
+    whole = {target.name: _whole(target, lower, relative=relative) for target in targets}
+    cells = {
+        target.name: {
+            key: _segment_cell(segment, whole[target.name], lower, relative=relative)
+            for key, segment in members[target.name].items()
+        }
+        for target in targets
+    }
+    lines = [Line(label=f"All {plural(reading.ranking)}", cells=[*whole.values()])]
+    for column, label in keys:
+        row = [cells[target.name].get((column, label)) for target in targets]
+        size = next(
+            count(members[t.name][column, label].n)
+            for t in targets
+            if (column, label) in members[t.name]
+        )
+        lines.append(Line(label=label, note=size, group=column_name(column), cells=row))
+    unit = "%" if relative else reading.unit
+    caption = f"Lift in {reading.reward} by segment"
+    forest = side_by_side(
+        "segments", caption, targets, lines if keys else [], unit, [*whole.values()]
+    )
+    rows = plural(reading.ranking)
+    aid = (
+        f"Line: {reading.level_words} interval. Shaded: that of all {rows}. Dashed: thin evidence. "
+        "Bold: differs from the whole."
+    )
+    return replace(forest, detail=BRIEF, aid=aid)
+
+
+def _metrics_of(reading: Reading) -> list[MetricResult]:
+    """Return the metric that a reading is of."""
+    metrics = reading.result.metrics
+    return [m for m in metrics if m.name == reading.reward] or [m for m in metrics if m.primary]
+
+
+def _base(segment: Segment) -> float:
+    """Return what the baseline earned in a segment."""
+    return segment.value - segment.lift.value
+
+
+def _whole(target: Target, lower: bool, *, relative: bool) -> Row:
+    lift = target.lift
+    mark = outcome(*lift.decisive, lower_is_better=lower)
+    return interval_row("all", lift, mark, relative=relative)
+
+
+def _segment_cell(segment: Segment, whole: Row, lower: bool, *, relative: bool) -> Row:
+    lift, scale = segment.lift, 1 / _base(segment) if relative else 1.0
+    number = replace(lift, **{
+        name: getattr(lift, name) * scale for name in ("value", "stderr", "low", "high")
+    })  # fmt: skip
+    outer = [end * scale * (100 if relative else 1) for end in adjusted(lift)]
+    share = _Share(number.value, number.low, number.high)
+    lines = [
+        f"adjusted for all segments {span(*outer) or NONE}",
+        f"{count(segment.n)} rows, {count(segment.ess)} effective",
+        *(f"⚑ {flag}" for flag in segment.flags),
+    ]
+    row = interval_row(
+        segment.label, share if relative else lift, outcome(lift.low, lift.high, lower_is_better=lower),
+        relative=relative, more=lines, faded=segment.evidence == "insufficient",
+    )  # fmt: skip
+    return replace(row, apart=row.low > whole.high or row.high < whole.low)
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """A lift of a segment as a share of what the baseline earned there."""
+
+    relative: float
+    relative_low: float
+    relative_high: float
 
 
 def adjusted(lift: SegmentLift) -> tuple[float, float]:
@@ -227,60 +402,36 @@ def adjusted(lift: SegmentLift) -> tuple[float, float]:
     return min(low, lift.low), max(high, lift.high)
 
 
-def _forest(reading: Reading, target: Target) -> Figure:
-    """Return the segments by column, the largest lift first; in a terminal, those of all columns."""
-    own = [s for s in reading.result.segments if s.target == target.name]
-    found = sorted(own, key=lambda s: -s.lift.value if known(s.lift.value) else 0.0)
-    # One column, one number of digits: those that the median error supports.
-    errors = sorted(s.lift.stderr for s in found if known(s.lift.stderr))
-    typical = errors[len(errors) // 2] if errors else None
-    rows, cells, styles = dict[str, list[Row]](), [], []
-    for s in found:
-        lift, few, size = s.lift, s.evidence == "insufficient", f"{count(s.n)} rows"
-        outer = adjusted(lift)
-        wide = span(*outer, typical, sign=True) or NONE
-        lines = [
-            f"adjusted interval {wide}",
-            f"{count(s.ess)} effective rows",
-            *(f"⚑ {f}" for f in s.flags),
-        ]
-        note = f"{size}, too little evidence" if few else size
-        row = interval_row(
-            s.label, lift, target.mark, error=typical, outer=outer, note=note, faded=few, more=lines
-        )
-        rows.setdefault(s.column, []).append(row)
-        name = f"{column_name(s.column)} = {s.label}"
-        cells.append((name, count(s.n), row.shown, row.reach or NONE, wide, count(s.ess)))
-        styles.append("dim" if few else "")
-    shown = [
-        one
-        for column in dict.fromkeys(s.column for s in own)
-        for one in (Row(label=column_name(column), heading=True), *rows[column])
-    ]
-    aid = (
-        f"Thick: {reading.level_words} interval of the segment. Thin: adjusted for looking at {len(found)} segments; "
-        "only what stays on one side of zero with the thin line stands out."
-    )
-    title, unit = f"Lift of {target.name} by segment", f"lift in {reading.unit}"
-    head = ("segment", "rows", "lift", "interval", "adjusted interval", "effective rows")
-    most = max(MOST_SEGMENTS // len(reading.candidates), 2)
-    data = Table(title, head, cells, styles=styles, minor=(5, 3, 1), most=most)
-    return Figure(
-        "segments", shown, unit, title, aid=aid, data=data, mark=target.mark, detail=BRIEF
-    )
-
-
 def positions(reading: Reading) -> list[Block]:
-    """Return the lift of every position, for each target."""
-    aid = f"Right of the line the position gains, left of it it loses; bars are {reading.level_words} intervals."
-    figures = []
-    for target in reading.candidates:
-        rows = list[Row]()
-        found = target.lift.by_position
-        for k, one in enumerate(found, start=1):
-            number = normal(one.value, one.stderr, reading.level)
-            rows.append(interval_row(f"position {k}", number, target.mark, error=found[0].stderr))
-        name, unit = f"Lift of {target.name} by position", f"lift in {reading.reward}"
-        figures.append(Figure("positions", rows, unit, name, aid=aid, mark=target.mark))
+    """Return the lift of every position, policies side by side; other metrics are folded."""
     lead = "The lifts of the positions add up to the whole."
-    return section(f"Where in the {reading.ranking}", "positions", *figures, lead=lead)
+    others = (
+        metric
+        for metric in reading.result.metrics
+        if not metric.primary and metric.kind == "position"
+    )
+    folds = [
+        Fold(f"The same for {metric.name}", [_by_position(reading_of(reading, metric))])
+        for metric in others
+    ]
+    title = f"Where in the {reading.ranking}"
+    return section(title, "positions", _by_position(reading), *folds, lead=lead)
+
+
+def _by_position(reading: Reading) -> Forest:
+    targets = [target for target in reading.candidates if target.lift.by_position]
+    lines = []
+    for place in range(max((len(target.lift.by_position) for target in targets), default=0)):
+        cells = [
+            _at_position(reading, target, place) if place < len(target.lift.by_position) else None
+            for target in targets
+        ]
+        lines.append(Line(label=f"position {place + 1}", cells=cells))
+    return side_by_side("positions", "Lift by position", targets, lines, reading.unit)
+
+
+def _at_position(reading: Reading, target: Target, place: int) -> Row:
+    amount = target.lift.by_position[place]
+    number = normal(amount.value, amount.stderr, reading.level)
+    error = target.lift.by_position[0].stderr
+    return interval_row(target.name, number, outcome(number.low, number.high), error=error)

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from counterrank.evaluation import Evaluation
-from counterrank.report.answer import answer, headline, metrics, reading_of
+from counterrank.report.answer import answer, headline
 from counterrank.report.behavior import behavior
 from counterrank.report.document import BRIEF, PAGE, VERBOSE, Block, Document, Fold, section
 from counterrank.report.estimates import agreement, order_path, positions, segments, values
-from counterrank.report.health import ORDER, calm, health, note
+from counterrank.report.health import ORDER, health, note
 from counterrank.report.method import method
 from counterrank.report.reading import Reading
 from counterrank.report.weights import planning, weights
@@ -16,9 +16,10 @@ from counterrank.report.weights import planning, weights
 def document(result: Evaluation, detail: int = PAGE) -> Document:
     """Return what was found, in as much detail as is shown."""
     reading = Reading(result)
-    where = segments(reading) if result.segments else []
-    blocks = [*answer(reading), *metrics(reading), *where, *health(reading)]
-    more = [block for least, make in MORE if least <= detail for block in make(reading)]
+    where = segments(reading) if result.segments and not reading.failed else []
+    blocks = [*answer(reading), *where, *health(reading)]
+    making = REFUSED if reading.failed else MORE
+    more = [block for least, make in making if least <= detail for block in make(reading)]
     fold = Fold("For data scientists", more, "details")
     return Document(headline(reading), [*blocks, fold], result.to_dict)
 
@@ -30,24 +31,10 @@ def _reasons(reading: Reading) -> list[Block]:
     return section("Reasons for the measurement", "reasons", *notes)
 
 
-def _others(reading: Reading) -> list[Block]:
-    """Return positions and segments of each further metric."""
-    found: list[Block] = []
-    for metric in reading.result.metrics:
-        if not metric.primary and metric.kind != "ratio":
-            own = reading_of(reading, metric)
-            parts = [*(positions(own) if metric.kind == "position" else []), *segments(own)]
-            parts = [replace(one, detail=PAGE) for one in parts]
-            found += section(
-                f"{metric.name}: positions and segments",
-                f"metric-{metric.name}",
-                Fold("Show", parts),
-            )
-    return found
-
-
 #: What is folded, in the order of reading, each with the detail from which on some of it is shown.
 MORE = (
     (PAGE, _reasons), (BRIEF, values), (VERBOSE, agreement), (PAGE, order_path), (PAGE, positions), (PAGE, behavior),
-    (PAGE, weights), (PAGE, _others), (PAGE, planning), (PAGE, calm), (PAGE, method),
+    (PAGE, weights), (PAGE, planning), (PAGE, method),
 )  # fmt: skip
+#: What remains of it where the log is refused: nothing with a lift.
+REFUSED = ((PAGE, method),)

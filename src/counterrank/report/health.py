@@ -12,6 +12,7 @@ from counterrank.report.document import (
     Block,
     Document,
     Figure,
+    Fold,
     Note,
     Paragraph,
     Row,
@@ -41,8 +42,21 @@ def by_status(audit: Audit) -> dict[str, list[Finding]]:
 
 
 def tally(audit: Audit) -> str:
-    """Return how many checks failed, warned, passed and were skipped."""
-    return " · ".join(f"{len(found)} {status}" for status, found in by_status(audit).items())
+    """Return how many checks failed, ask, warned, were answered and passed."""
+    counts = dict.fromkeys(("failed", "question", "warned", "accepted", "passed"), 0)
+    for status, findings in by_status(audit).items():
+        for finding in findings:
+            asked = finding.kind == "question" and finding.status.value == "warned"
+            name = "question" if asked else "accepted" if finding.accepted else status
+            counts[name] = counts.get(name, 0) + 1
+    counts.pop("skipped", None)
+    shown = {
+        name: number for name, number in counts.items() if number or name in ("failed", "passed")
+    }
+    return " · ".join(
+        f"{number} {name}{'s' if name == 'question' and number > 1 else ''}"
+        for name, number in shown.items()
+    )
 
 
 def document(audit: Audit, detail: int = PAGE) -> Document:
@@ -52,32 +66,30 @@ def document(audit: Audit, detail: int = PAGE) -> Document:
     notes = [note(one, detail=BRIEF) for status in shown for one in found[status]]
     rows = [Row(label=name, value=len(all_), shown=str(len(all_))) for name, all_ in found.items()]
     name = "Checks by outcome"
-    return Document(tally(audit), [*notes, Figure("checks", rows, "checks", name, [], name)])
-
-
-def health(reading: Reading) -> list[Block]:
-    """Return the tally, what failed and warned, and what a log cannot show."""
-    audit = reading.result.audit
-    if not audit:
-        return []
-    found = by_status(audit)
-    ask = Paragraph("A log cannot answer these questions; consider them before you ship:", "aid")
-    return section(
-        "Health of the log",
-        "health",
-        Paragraph(f"{tally(audit)} checks of the log", "strong", detail=BRIEF),
-        *(note(one, detail=BRIEF) for one in found["failed"]),
-        *(note(one, detail=VERBOSE) for one in found["warned"]),
-        ask,
-        *map(Note, CHECKLIST),
+    return Document(
+        f"{tally(audit)} checks of the log",
+        [*notes, Figure("checks", rows, "checks", name, [], name)],
     )
 
 
-def calm(reading: Reading) -> list[Block]:
-    """Return the checks that passed or had nothing to look at."""
-    found = by_status(reading.result.audit)
-    notes = map(note, (*found["passed"], *found["skipped"]))
-    return section("Checks that passed or were skipped", "checks", *notes)
+def health(reading: Reading) -> list[Block]:
+    """Return the tally, what failed, asks and warns, and one click away what passed and what a log cannot show."""
+    audit = reading.result.audit
+    if not audit:
+        return []
+    findings = by_status(audit)
+    # What the page has above already is not said twice.
+    failed = findings["failed"] if not reading.failed else findings["failed"][1:]
+    warned = sorted(findings["warned"], key=lambda finding: finding.kind != "question")
+    quiet = [*findings["passed"], *findings["skipped"]]
+    return section(
+        "Health of the log",
+        "health",
+        Paragraph(f"{tally(audit)} checks of the log", "counts", detail=BRIEF),
+        *(note(finding, detail=BRIEF) for finding in (*failed, *warned)),
+        Fold(f"{len(quiet)} checks that passed or had nothing to look at", [*map(note, quiet)]),
+        Fold("What no log can answer: consider it before you ship", [*map(Note, CHECKLIST)]),
+    )
 
 
 def counted_checks(number: int) -> str:

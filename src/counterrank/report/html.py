@@ -17,7 +17,6 @@ from counterrank.report.document import (
     BRIEF,
     SIGNS,
     Block,
-    Card,
     Cell,
     Chip,
     Document,
@@ -25,16 +24,14 @@ from counterrank.report.document import (
     Fold,
     Heading,
     Link,
-    Mark,
-    Meter,
     Note,
     Paragraph,
-    Scorecard,
     Table,
     walk,
 )
-from counterrank.report.svg import drawn, marker, picture, safe, tag, track
-from counterrank.report.words import without_options
+from counterrank.report.forest import Forest
+from counterrank.report.forest_page import shown
+from counterrank.report.svg import drawn, safe, tag
 
 #: The section of the page's title, which is the answer.
 TITLE = "answer"
@@ -57,13 +54,25 @@ def page(document: Document, *, back: str | None = None) -> str:
         "img-src data:; base-uri 'none'; form-action 'none'",
         version=__version__,
         title=safe(document.title),
-        style=asset("style.css"),
+        style=stylesheet(),
         script=script,
         links=Markup("").join(links),
-        nav=_nav(parts),
         body=Markup("").join(body for _, body in parts),
         data=data,
     )
+
+
+#: Where tables of one metric, two and more become blocks below each other, in pixels.
+STACKED = {".few": 720, ".two": 920, ".many": 1080, ".forest.none": 720}
+
+
+def stylesheet() -> str:
+    """Return the rules of the page; those that stack a table are the same at each width."""
+    rules = [
+        asset("stack.css").replace("@TABLE@", table).replace("@WIDTH@", f"{pixels}px")
+        for table, pixels in STACKED.items()
+    ]
+    return asset("style.css").replace("@STACK@", "".join(rules))
 
 
 def asset(name: str) -> str:
@@ -77,16 +86,6 @@ def _embedded(data: Json) -> Markup:
     for char, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         text = text.replace(char, code)
     return Markup(text)
-
-
-def _nav(parts: "Sequence[tuple[Heading | Fold, Markup]]") -> Markup:
-    """Return links to the sections; none where there are few."""
-    shown = [tag("li", tag("a", _link(one), href=f"#{one.id}")) for one, _ in parts if one.id]
-    return tag("nav", tag("ul", *shown), aria_label="Sections") if len(shown) > 2 else Markup("")
-
-
-def _link(one: Heading | Fold) -> str:
-    return "Details" if isinstance(one, Fold) else "Summary" if one.id == TITLE else one.text
 
 
 def _sections(
@@ -114,9 +113,15 @@ def _section(head: Heading | Fold, inner: Sequence[Block]) -> Markup:
     title = head.id == TITLE
     # A title of several sentences is set smaller.
     size = "long" if title and len(head.text) > _LONG_TITLE else None
-    name = tag("h1" if title else "h2", head.text, class_=size) if head.text else ""
+    name = tag("h1" if title else "h2", *_apart(head.text), class_=size) if head.text else ""
     look = TITLE if title else None
     return tag("section", name, *_body(inner), id=head.id or None, class_=look)
+
+
+def _apart(text: str) -> list[Any]:
+    """Return a sentence whose names are set apart."""
+    pieces = getattr(text, "pieces", (text,))
+    return [piece if isinstance(piece, str) else tag("b", *piece) for piece in pieces]
 
 
 def _body(blocks: Iterable[Block]) -> list[Markup]:
@@ -157,36 +162,6 @@ def _note(one: Note) -> Markup:
     return tag("li", sign, tag("div", unseen, told, *lines), class_=f"check {one.status}")
 
 
-def key(mark: Mark) -> Markup:
-    """Return a policy's mark, as a legend in running text."""
-    return picture(marker(mark.shape, "9", 9), width=18, height=18, class_=f"key {mark.look}")
-
-
-def _scorecard(one: Scorecard) -> Markup:
-    look = "cards single" if len(one.cards) == 1 else "cards"
-    return tag("div", *map(_card, one.cards), class_=look)
-
-
-def _card(one: Card) -> Markup:
-    labels = [
-        tag("span", tag("span", f"{chip.name}: ", class_="of") if chip.name else "", _chip(chip))
-        for chip in one.labels
-    ]
-    above = tag("small", one.above) if one.above else ""
-    remedies = list(filter(None, map(without_options, one.advice)))
-    advice = tag("ul", *(tag("li", line) for line in remedies)) if remedies else ""
-    parts = (
-        tag("h2", key(one.mark), " ", one.mark.name),
-        tag("p", above, one.number, class_="big"),
-        tag("p", one.interval, class_="interval"),
-        tag("p", *labels, class_="labels"),
-        tag("p", one.sentence, class_="sentence"),
-        tag("div", one.cause, advice, class_="settle") if one.cause or remedies else "",
-    )
-    look = f"card {one.level} {one.mark.look}"
-    return tag("article", *parts, class_=look, data_target=one.mark.name)
-
-
 def _chip(chip: Chip) -> Markup:
     sign = tag("span", SIGNS.get(chip.level, ""), aria_hidden="true")
     return tag("span", sign, " ", chip.text, class_=f"chip {chip.level}")
@@ -198,16 +173,16 @@ _NARROW = 4
 
 def _table(one: Table) -> Markup:
     sides = ["words" if j < one.texts else "number" for j in range(len(one.head))]
-    wide = len(one.head) > _NARROW or any(isinstance(c, Meter) for row in one.rows for c in row)
+    wide = len(one.head) > _NARROW
     heads = (tag("th", h, scope="col", class_=s) for h, s in zip(one.head, sides, strict=True))
     rows = (_line(one, row, one.style(i), sides, wide=wide) for i, row in enumerate(one.rows))
-    shown = tag(
+    table = tag(
         "table", tag("caption", one.caption) if one.caption else "", tag("thead", tag("tr", *heads)),
         tag("tbody", *rows), class_="wide" if wide else None,
     )  # fmt: skip
     # Focusable, because what scrolls sideways must be reachable without a mouse.
     long = "scroll long" if len(one.rows) > 30 else "scroll"
-    return tag("div", shown, class_=long, tabindex="0", role="group")
+    return tag("div", table, class_=long, tabindex="0", role="group")
 
 
 def _line(one: Table, row: Sequence[Cell], style: str, sides: list[str], *, wide: bool) -> Markup:
@@ -223,9 +198,6 @@ def _cell(cell: Cell) -> Any:
     match cell:
         case Chip():
             return _chip(cell) if cell.text else ""
-        case Meter(row, scale):
-            bar, note = track(row, scale, zero=True), tag("small", row.note)
-            return tag("div", tag("span", row.shown), bar, note, class_="metered")
         case Link():
             return tag("a", cell.text, href=cell.href)
     return cell
@@ -234,7 +206,7 @@ def _cell(cell: Cell) -> Any:
 def _figure(one: Figure) -> Markup:
     title: Any = one.title
     if one.mark is not None:
-        name = tag("span", key(one.mark), " ", one.mark.name, class_="named")
+        name = tag("span", one.mark.name, class_="named")
         title = name + tag("span", " · ", one.title, class_="topic") if one.title else name
     caption = tag("figcaption", tag("h3", title), tag("p", one.aid, class_="aid"))
     data = _folded("Show the numbers", _table(one.numbers()))
@@ -248,7 +220,7 @@ def _folded(title: str, *content: Markup) -> Markup:
 
 _RENDER: dict[type, Callable[[Any], Markup]] = {
     Paragraph: _paragraph,
-    Scorecard: _scorecard,
+    Forest: shown,
     Table: _table,
     Heading: lambda one: tag("h3", one.text),
     Fold: lambda one: _folded(one.title, *_body(one.blocks)),
@@ -262,12 +234,12 @@ def fragment(document: Document) -> str:
     the notebook.
     """
     brief = [one for one in walk(document.blocks) if one.detail == BRIEF]
-    shown = [one.numbers() if isinstance(one, Figure) else one for one in brief]
+    blocks = [one.numbers() if isinstance(one, Figure) else one for one in brief]
     frame = tag(
         "iframe", title="The whole report", sandbox="allow-scripts allow-downloads",
         srcdoc=page(document),
     )  # fmt: skip
     style = tag("style", Markup(asset("notebook.css")))
     whole = tag("details", tag("summary", "The whole report"), frame)
-    body = (tag("p", tag("strong", document.title)), *_body(shown), whole)
+    body = (tag("p", tag("strong", document.title)), *_body(blocks), whole)
     return str(tag("div", style, *body, class_="counterrank"))

@@ -1,5 +1,7 @@
 """What a manager reads before shipping what was learned: the certificate, the path, who gains, what moves."""
 
+import math
+
 from counterrank.common.messages import say
 from counterrank.evaluation import round_up
 from counterrank.learning import Certificate
@@ -7,20 +9,17 @@ from counterrank.report.document import (
     BRIEF,
     PAGE,
     Block,
-    Card,
-    Chip,
     Document,
     Figure,
-    Mark,
     Note,
     Paragraph,
     Row,
-    Scorecard,
     interval_row,
     section,
 )  # fmt: skip
+from counterrank.report.forest import OUTCOMES, Column, Forest, Line, around_zero, outcome
 from counterrank.report.reading import column_name
-from counterrank.report.words import at_least, count, percent, plain
+from counterrank.report.words import at_least, count, known, percent, plain
 from counterrank.statistics import Number
 
 _ASSUMED = {
@@ -54,7 +53,7 @@ def document(found: Certificate, _: int = PAGE) -> Document:
         f"{count(found.rows.get('certify'))} other rows."
     )
     blocks: list[Block] = [
-        Scorecard([_card(found)], detail=BRIEF),
+        _forest(found),
         Paragraph(rows, "aid", detail=BRIEF),
     ]
     lost = [f"{column_name(row.column)} = {row.label}" for row in found.segments if row.high < 0]
@@ -91,18 +90,43 @@ def document(found: Certificate, _: int = PAGE) -> Document:
     return Document(title, blocks)
 
 
-def _card(found: Certificate) -> Card:
-    lift = found.lift
-    level = "reliable" if found.certified else "insufficient"
-    return Card(
-        mark=Mark(found.name or "learned policy"),
-        number=at_least(lift.low, lift.stderr, sign=True),
-        interval=f"{percent(lift.level, digits=0)} lower bound of the lift per ranking; estimate "
-        f"{plain(lift.value, lift.stderr, sign=True)}, today {plain(found.logger['value'], lift.stderr)}",
-        labels=[Chip("certified" if found.certified else "not certified", level)],
-        sentence=found.sentence,
-        level=level,
+def _forest(certificate: Certificate) -> Forest:
+    """Return the certified lift with its lower bound, in per cent of what today's policy earns where that is known."""
+    lift, today = certificate.lift, certificate.logger["value"]
+    relative = known(today) and today > 0
+    scale = 100 / today if relative else 1.0
+    shown = (
+        percent(lift.value / today, sign=True)
+        if relative
+        else plain(lift.value, lift.stderr, sign=True)
     )
+    bound = math.floor(lift.low * scale * 10) / 10 if relative else lift.low
+    at_worst = (
+        percent(bound / 100, sign=True) if relative else at_least(lift.low, lift.stderr, sign=True)
+    )
+    cell = Row(
+        label="reward", value=lift.value * scale, low=lift.low * scale, high=lift.value * scale, shown=shown,
+        reach=f"at least {at_worst}", tip=certificate.sentence,
+        mark=outcome(lift.low, lift.value) if certificate.certified else OUTCOMES["unclear"],
+    )  # fmt: skip
+    state = "ship" if certificate.certified else "unknown"
+    scale_of, ticks = around_zero([cell], most=7, room=0.05)
+    facts = (
+        f"per ranking, today {plain(today, lift.stderr)}",
+        f"{percent(lift.level, digits=0)} lower bound",
+    )
+    column = Column(
+        name="reward", scale=scale_of, ticks=ticks, facts=facts, unit="%" if relative else "reward"
+    )
+    note = "certified" if certificate.certified else "not certified"
+    line = Line(
+        label=certificate.name or "learned policy", note=note, state=state,
+        cells=[cell] if known(lift.value) and known(lift.low) else [None], cause=certificate.sentence,
+    )  # fmt: skip
+    return Forest(
+        kind="lifts", caption="Lift over today's policy", columns=[column], lines=[line], detail=BRIEF,
+        aid="The line begins at the lower bound.",
+    )  # fmt: skip
 
 
 def sentence(found: Certificate) -> str:

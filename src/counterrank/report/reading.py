@@ -10,9 +10,6 @@ from counterrank.evaluation import Evaluation
 from counterrank.report.document import Mark
 from counterrank.report.words import known, percent
 
-#: Colours of the style sheet, and shapes; further targets start again and differ by either.
-LOOKS, SHAPES = 6, 5
-
 
 def column_name(name: Any) -> str:
     """Return a column as people call it; a bare number keeps its prefix.
@@ -75,7 +72,7 @@ class Reading:
         self.estimates = [e for e in result.estimates if known(e.value)]
         #: The policies in the order they were given, and those that are compared with the baseline.
         names = dict.fromkeys(e.target for e in result.estimates)
-        self.targets = [self._target(name, place) for place, name in enumerate(names)]
+        self.targets = [self._target(name) for name in names]
         self.candidates = [one for one in self.targets if one.name != result.baseline]
         #: Whether lifts are against the policy that served the log; what it and the baseline are called.
         self.over_logger = result.baseline == "logger"
@@ -90,15 +87,15 @@ class Reading:
         self.ranking = result.log.words.get("ranking") or "ranking"
         self.unit = f"{self.reward} per {self.ranking}"
 
-    def _target(self, name: str, place: int) -> Target:
-        """Return a policy; it looks the same in every chart, by its place among all."""
+    def _target(self, name: str) -> Target:
+        """Return a policy."""
         result, chosen = self.result, self.result.recommended[name]
         best = next(e for e in result.estimates if (e.target, e.estimator) == (name, chosen))
         valued = [e for e in self.estimates if e.target == name]
         level = result.verdict.of(name)
         return Target(
             name,
-            Mark(name, f"t{place % LOOKS}", place % SHAPES),
+            Mark(name),
             best,
             sorted(valued, key=lambda e: e is not best),
             "" if level == "none" else level,

@@ -5,15 +5,15 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from counterrank.report.document import AxisScale, Figure, Row
+from counterrank.report.forest import Column
 from counterrank.report.words import visible
 
 ROW_HEIGHT, MIDDLE = 30, 15.0
 _SHAPES = (
     "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0-12 0z",
     "M0-7.5 7.5 0 0 7.5-7.5 0z",
+    "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
     "M-5.5-5.5h11v11h-11z",
-    "M0-7 7 5.5H-7z",
-    "M0 7 7-5.5H-7z",
 )
 _ARROWS = {"left": "M0 0 8-5V5z", "right": "M0 0-8-5V5z"}
 
@@ -51,12 +51,12 @@ def place(share: float) -> str:
 
 
 def marker(shape: int, x: str, y: float) -> Markup:
-    """Return one of five shapes at (x, y): circle, diamond, square, triangle, inverted triangle."""
+    """Return one of four shapes at (x, y): circle, diamond, smaller circle, square."""
     return _at(x, y, _SHAPES[shape])
 
 
-def _at(x: str, y: float, path: str) -> Markup:
-    shown = tag("path", d=path, class_="dot")
+def _at(x: str, y: float, path: str, look: str = "dot") -> Markup:
+    shown = tag("path", d=path, class_=look)
     return tag("svg", shown, x=x, y=y, overflow="visible", class_="at")
 
 
@@ -79,18 +79,18 @@ def drawn(chart: Figure) -> Markup:
     # The grid behind a row is as tall as the row, so that lines run through from top to bottom.
     looks = {"grid": ticks, "zero": chart.lines}
     grid = (_upright(scale, at, look) for look, lines in looks.items() for at, _ in lines)
-    ground = picture(*grid, height="100%", class_="ground")
+    behind = picture(*grid, height="100%", class_="ground")
     named = [(scale.at(value), name) for value, name in chart.lines if name]
     parts = [_edge(named, 12, "zero-name", 0.2, height=18)]
     for row in chart.shown:
         note = tag("span", row.note, class_="note") if row.note else ""
         if row.heading:
             title = tag("div", tag("strong", row.label), " ", note, class_="title")
-            parts.append(tag("div", tag("div", ground, class_="cell"), title, class_="row head"))
+            parts.append(tag("div", tag("div", behind, class_="cell"), title, class_="row head"))
         else:
             label = tag("span", row.label) + note
             look = "row mark pale" if row.faded else "row mark"
-            cell = ground + track(row, scale)
+            cell = behind + track(row, scale)
             parts.append(_labelled(label, cell, row.shown, class_=look, data_tip=row.tip or None))
     places = [(scale.at(value), name) for value, name in ticks]
     title = _text(chart.axis, 0.5, 32, "axis-title")
@@ -106,17 +106,43 @@ def _labelled(label: Any, cell: Any, shown: Any, **attributes: Any) -> Markup:
     return tag("div", *(tag("div", one, class_=c) for c, one in cells.items()), **attributes)
 
 
-def track(row: Row, scale: AxisScale, *, zero: bool = False) -> Markup:
+def track(row: Row, scale: AxisScale, height: int = ROW_HEIGHT) -> Markup:
     """Return the marks of a row: its interval, an arrow where that leaves the axis, and its value."""
-    parts = [_upright(scale, 0.0, "zero")] if zero else []
+    parts, middle = list[Markup](), height / 2
     for name, start, end in row.marks(scale):
         x = place(scale.at(start))
         if name in ("outer", "span"):
-            parts.append(line(x, MIDDLE, place(scale.at(end)), MIDDLE, name))
-        else:
-            parts.append(_at(x, MIDDLE, _ARROWS.get(name, _SHAPES[row.mark.shape])))
+            parts.append(line(x, middle, place(scale.at(end)), middle, name))
+        elif name in _ARROWS:
+            parts.append(_at(x, middle, _ARROWS[name], "arrow"))
+        elif scale.inside(row.value):
+            parts.append(marker(row.mark.shape, x, middle))
     look = f"track {row.mark.look}" + " faded" * row.faded
-    return picture(*parts, height=ROW_HEIGHT, class_=look)
+    return picture(*parts, height=height, class_=look)
+
+
+def ground(column: Column) -> Markup:
+    """Return what lies behind a cell: regions, grid, zero, limits, and the line of all rows."""
+    scale, parts, edges = column.scale, list[Markup](), list[Markup]()
+    for ends, look in ((column.band, "band"), (column.harm, "harm")):
+        if ends is not None:
+            low, high = (place(scale.at(scale.clipped(end))) for end in ends)
+            parts.append(region(low, high, look))
+            edges += [_upright(scale, end, f"{look}-edge") for end in ends if scale.inside(end)]
+    parts += [_upright(scale, value, "grid") for value in column.ticks if value != 0]
+    parts += [_upright(scale, 0.0, "zero"), *edges]
+    if column.whole is not None:
+        parts.append(_upright(scale, column.whole, "whole"))
+    return picture(*parts, height="100%", class_="ground")
+
+
+def region(low: str, high: str, look: str) -> Markup:
+    """Return a shaded part of an axis; that of harm is hatched, because shades are lost on paper."""
+    width = f"{float(high[:-1]) - float(low[:-1]):.4g}%"
+    shades = [tag("rect", x=low, y=0, width=width, height="100%", class_=look)]
+    if look == "harm":
+        shades.append(tag("rect", x=low, y=0, width=width, height="100%", fill="url(#hatch)"))
+    return Markup("").join(shades)
 
 
 def _upright(scale: AxisScale, value: float, class_: str) -> Markup:

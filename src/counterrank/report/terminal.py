@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
-from rich.console import Group
+from rich.cells import cell_len, set_cell_size
 from rich.containers import Lines
 from rich.measure import Measurement
 from rich.padding import Padding
@@ -19,17 +19,17 @@ from counterrank.report.document import (
     BRIEF,
     SIGNS,
     Block,
-    Card,
     Chip,
     Document,
     Figure,
     Heading,
     Note,
     Paragraph,
-    Scorecard,
+    Row,
     Table,
     walk,
 )
+from counterrank.report.forest import STATES, Forest, Line, strip
 from counterrank.report.words import visible
 
 if TYPE_CHECKING:
@@ -39,10 +39,13 @@ if TYPE_CHECKING:
 STYLES = {
     "reliable": "bold green", "directional": "bold yellow", "insufficient": "bold red", "passed": "green",
     "warned": "yellow", "failed": "bold red", "skipped": "dim", "safe": "green", "open": "yellow",
-    "broken": "bold red", "better": "bold", "worse": "bold", "unclear": "bold",
+    "broken": "bold red", "better": "blue", "worse": "red", "unclear": "", "plain": "", "today": "",
+    "ship": "bold blue", "test": "bold", "hold": "bold red", "unknown": "dim", "same": "dim",
 }  # fmt: skip
 #: Lines of advice for all policies together; the page has the rest.
 MOST_ADVICE = 3
+#: Characters of a name, of an interval at most and at least; segments at most.
+MOST_NAME, MOST_STRIP, LEAST_STRIP, MOST_SEGMENTS = 28, 41, 9, 14
 _STYLE_OF = {"strong": "bold", "lead": "dim", "aid": "dim", "head": "bold underline"}
 
 
@@ -57,11 +60,8 @@ def renderables(document: Document, detail: int = BRIEF) -> Iterator[RenderableT
 
 def _shown(one: Block) -> Iterator[RenderableType]:
     match one:
-        case Scorecard():
-            left = MOST_ADVICE
-            for card in one.cards:
-                yield Padding(_card(card, left), (1, 0, 0, 0))
-                left -= min(len(card.advice), left)
+        case Forest():
+            yield Padding(_Picture(one), (1, 0, 0, 0))
         case Table():
             yield Padding(_Fitted(one), (1, 0, 0, 0))
         case Figure():
@@ -80,15 +80,101 @@ def _shown(one: Block) -> Iterator[RenderableType]:
             yield safe(one.text, _STYLE_OF.get(one.style, ""))
 
 
-def _card(card: Card, most: int) -> RenderableType:
-    size = f"{card.number} ({card.interval})" if card.interval else card.number
-    parts: list[Any] = [safe(card.mark.name, "bold"), "  ", safe(size)]
-    for chip in card.labels:
-        name = f"  {chip.name}: " if chip.name else "  "
-        parts += [safe(name), safe(chip, STYLES.get(chip.level, ""))]
-    lines = [safe(line) for line in (card.sentence, card.cause) if line]
-    lines += [safe(f"→ {line}") for line in card.advice[:most]]
-    return Group(UnbrokenText.assemble(*parts), *(Padding(line, (0, 0, 0, 2)) for line in lines))
+@dataclass(frozen=True)
+class _Picture:
+    """Lines over columns, each interval drawn with signs; what does not fit stands below its line."""
+
+    forest: Forest
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        forest, width = self.forest, options.max_width
+        yield safe(forest.caption, "bold")
+        if not forest.columns:
+            yield from (UnbrokenText.assemble(*_name(line)) for line in forest.lines)
+            return
+        lines = [line for line in forest.lines if _valued(line)]
+        if lines and lines[0].state:
+            yield from self.policies(width)
+        elif lines:
+            yield from self.segments(lines, width)
+
+    def policies(self, width: int) -> Iterator[RenderableType]:
+        """Yield each policy with a row for each metric, and its cause with what would help."""
+        columns, advice = self.forest.columns, MOST_ADVICE
+        cells = [cell for line in self.forest.lines for cell in line.cells if cell]
+        first = min(max(cell_len(visible(column.name)) for column in columns), MOST_NAME)
+        number = max((len(cell.shown) for cell in cells), default=1)
+        reach = max((len(cell.reach) for cell in cells), default=0)
+        status = 10 if any(cell.status for cell in cells) else 0
+        size = min(width - first - number - reach - status - 8, MOST_STRIP)
+        for line in self.forest.lines:
+            yield UnbrokenText.assemble("\n", *_name(line))
+            for column, cell in zip(columns, line.cells, strict=False):
+                if cell is not None:
+                    style = STYLES[cell.mark.look]
+                    drawn = strip(cell, column, size) if size >= LEAST_STRIP else ""
+                    name = set_cell_size(visible(column.name), first)
+                    yield UnbrokenText.assemble(
+                        safe(f"  {name}  "), safe(f"{cell.shown:>{number}}  ", style),
+                        safe(f"{drawn}  " if drawn else "", style), safe(f"{cell.reach:<{reach}}  ", "dim"),
+                        _status(cell),
+                    )  # fmt: skip
+            reasons = [line.cause, *(f"→ {text}" for text in line.advice[:advice])]
+            advice -= min(len(line.advice), advice)
+            yield from (Padding(safe(text), (0, 0, 0, 2)) for text in reasons if text)
+
+    def segments(self, lines: Sequence[Line], width: int) -> Iterator[RenderableType]:
+        """Yield segments with a number and a picture for each policy; of many the first and the last."""
+        columns, half = self.forest.columns, MOST_SEGMENTS // 2
+        whole = [line for line in lines if not line.group]
+        inner = [line for line in lines if line.group]
+        few = inner if len(inner) <= MOST_SEGMENTS else [*inner[:half], *inner[-half:]]
+        shown = [*whole, *few]
+        counted = f"{len(few)} of {len(inner)}" if len(few) < len(inner) else ""
+        labels = [visible(f"{line.group} {line.label}".strip()) for line in shown]
+        first = min(max(map(cell_len, labels)), MOST_NAME)
+        notes = max(len(line.note) for line in shown)
+        number = max(len(cell.shown) for line in shown for cell in line.cells if cell)
+        each = (width - first - notes - 2) // len(columns)
+        size = min(each - number - 4, MOST_STRIP)
+        drawn = size >= LEAST_STRIP
+        names = max(cell_len(visible(column.name)) for column in columns)
+        room = max(number + (size + 2 if drawn else 0), min(names, each - 2))
+        heads = (f"  {set_cell_size(visible(column.name), room)}" for column in columns)
+        yield safe("".join([set_cell_size(counted, first + notes + 2), *heads]), "bold")
+        for label, line in zip(labels, shown, strict=True):
+            parts: list[Any] = [
+                safe(set_cell_size(label, first)),
+                safe(f"  {line.note:>{notes}}", "dim"),
+            ]
+            for column, cell in zip(columns, line.cells, strict=True):
+                style = ("bold " * cell.apart + STYLES[cell.mark.look]).strip() if cell else ""
+                text = f"  {cell.shown if cell else '–':>{number}}"
+                if drawn:
+                    text += f"  {strip(cell, column, size) if cell else ' ' * size}"
+                parts.append(safe(f"{text:<{room + 2}}", style))
+            yield UnbrokenText.assemble(*parts)
+
+
+def _valued(line: Line) -> bool:
+    return any(cell is not None for cell in line.cells)
+
+
+def _name(line: Line) -> list[Any]:
+    """Return badge, name and measurement of a policy."""
+    state = STATES[line.state]
+    parts: list[Any] = [
+        safe(f"{state.sign} {state.badge}", STYLES[line.state]), "  ", safe(line.label, "bold")
+    ]  # fmt: skip
+    return [*parts, "  ", safe(line.note, "dim")] if line.note else parts
+
+
+def _status(cell: Row) -> Text:
+    return (
+        safe(Chip(cell.status, cell.status), STYLES.get(cell.status, ""))
+        if cell.status
+        else safe("")
+    )
 
 
 @dataclass(frozen=True)

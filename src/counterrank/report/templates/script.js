@@ -226,25 +226,6 @@
     figure.append(tools);
   }
 
-  // The section being read, in the list of sections.
-  const links = new Map();
-  for (const link of document.querySelectorAll("nav a")) links.set(link.hash.slice(1), link);
-  if (links.size && "IntersectionObserver" in window) {
-    const seen = new IntersectionObserver(
-      (entries) => {
-        for (const entry of entries) {
-          const link = links.get(entry.target.id);
-          if (link && entry.isIntersecting) {
-            for (const other of links.values()) other.removeAttribute("aria-current");
-            link.setAttribute("aria-current", "true");
-          }
-        }
-      },
-      { rootMargin: "-15% 0px -75% 0px" },
-    );
-    for (const section of document.querySelectorAll("main > section")) seen.observe(section);
-  }
-
   // What is closed stays closed on paper; a mark's text has no place there.
   window.addEventListener("beforeprint", hide);
 })();

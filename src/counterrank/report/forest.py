@@ -1,0 +1,223 @@
+"""The picture that is the answer: lines of intervals over columns that have an axis each, as data and as text.
+
+Page, terminal, Markdown and `result.plot` show the same `Forest`: policies over metrics, or segments over
+policies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from counterrank.report.document import AxisScale, Block, Figure, Mark, Row, bounded, tick_names
+from counterrank.report.words import known, percent
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What to do about a policy: its badge with a sign, and how a sentence about several begins."""
+
+    badge: str
+    sign: str
+    verb: str = ""
+
+
+#: In the order of the lines. Filled signs are decided, others open.
+STATES = {
+    "ship": State("Ship", "▲", "Ship"),
+    "test": State("Test", "◐", "Test"),
+    "hold": State("Stop", "■", "Do not ship"),
+    "unknown": State("Cannot tell yet", "?", "Cannot tell yet:"),
+    "same": State("As today", "="),
+}
+#: Colour and shape say the outcome; `MARK_SIGNS` are the same for text.
+OUTCOMES = {
+    "better": Mark("better", "better", 0),
+    "worse": Mark("worse", "worse", 1),
+    "unclear": Mark("no clear difference", "unclear", 2),
+}
+MARK_SIGNS = {"better": "●", "worse": "◆", "unclear": "○"}
+
+
+def outcome(low: float, high: float, *, lower_is_better: bool = False) -> Mark:
+    """Return whether an interval is better, worse or neither.
+
+    >>> outcome(0.1, 0.2).name, outcome(0.1, 0.2, lower_is_better=True).name, outcome(-1, 1).name
+    ('better', 'worse', 'no clear difference')
+    """
+    low, high = (-high, -low) if lower_is_better else (low, high)
+    return OUTCOMES["better" if low > 0 else "worse" if high < 0 else "unclear"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A metric, or a policy of which segments are shown, with the axis that its cells share."""
+
+    name: str
+    scale: AxisScale
+    ticks: Sequence[float]
+    #: What is needed to read it, in a few words each.
+    facts: Sequence[str] = ()
+    primary: bool = False
+    unit: str = "%"
+    #: From where to where differences do not matter, or the interval of all rows; both shaded.
+    band: tuple[float, float] | None = None
+    #: A line for all rows, and the region beyond the limit of a guardrail.
+    whole: float | None = None
+    harm: tuple[float, float] | None = None
+    state: str = ""
+
+    @property
+    def labels(self) -> list[str]:
+        """The ticks as text."""
+        names = tick_names(self.ticks, signed=True)
+        unit = "\u202f%" if self.unit == "%" else ""
+        return [
+            "0" if value == 0 else name + unit
+            for value, name in zip(self.ticks, names, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A policy or a segment: a cell for each column, or a sentence in their place."""
+
+    label: str
+    #: The measurement of a policy, the rows of a segment.
+    note: str = ""
+    state: str = ""
+    #: What segments are of.
+    group: str = ""
+    cells: Sequence[Row | None] = ()
+    #: What keeps it open, and what would change that.
+    cause: str = ""
+    advice: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        badge = STATES[self.state].badge if self.state else ""
+        numbers = (
+            " ".join(
+                filter(
+                    None, (cell.label, cell.shown, cell.reach and f"({cell.reach})", cell.status)
+                )
+            )
+            for cell in self.cells
+            if cell is not None
+        )
+        label = ": ".join(filter(None, (badge, self.label)))
+        text = ", ".join(filter(None, (*numbers, self.note)))
+        return " ".join(filter(None, (f"{label}: {text}." if text else f"{label}.", self.cause)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forest(Block):
+    """Lines over columns; `kind` is the name under which `result.plot(kind)` finds it."""
+
+    kind: str
+    caption: str
+    columns: Sequence[Column]
+    lines: Sequence[Line]
+    #: What a line is called when several are counted: "policies".
+    plural: str = "policies"
+    #: What to see, and what the shaded regions are.
+    aid: str = ""
+    band: str = ""
+
+    def in_words(self) -> list[str]:
+        """Return a sentence for each policy; segments are left to the table."""
+        return [str(line) for line in self.lines if line.state]
+
+    def panels(self) -> list[Figure]:
+        """Return a chart of one axis for each column."""
+        figures = []
+        for place, column in enumerate(self.columns):
+            rows, group = list[Row](), ""
+            for line in self.lines:
+                cell = line.cells[place] if place < len(line.cells) else None
+                if line.group and line.group != group:
+                    rows.append(Row(label=line.group, heading=True))
+                group = line.group
+                if cell is not None:
+                    rows.append(replace(cell, label=line.label, note=line.note))
+            unit = "lift in %" if column.unit == "%" else f"lift in {column.unit}"
+            name = f"{self.caption}: {column.name}"
+            figures.append(
+                Figure(self.kind, rows, unit, name, aid=self.aid, mark=Mark(column.name))
+            )
+        return [one for one in figures if one.filled]
+
+
+def around_zero(
+    rows: Iterable[Row | None], marked: Iterable[float] = (), *, most: int, room: float
+) -> tuple[AxisScale, list[float]]:
+    """Return an axis in steps of 1, 2 or 5 with at most `most` ticks, at least one on each side of zero.
+
+    It holds the intervals of the rows and what is marked; the outer ticks keep so far from the ends that
+    their labels fit, a share `room` of the axis.
+
+    >>> around_zero([Row(label="a", value=3.1, low=2.6, high=3.5)], most=6, room=0)[1]
+    [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0]
+    """
+    ends = [*bounded([row for row in rows if row is not None]), *marked]
+    finite = [value for value in ends if known(value) and abs(value) < 1e12]
+    low, high = min([0.0, *finite]), max([0.0, *finite])
+    length = high - low or 1.0
+    power = 10.0 ** (math.floor(math.log10(length)) - 1)
+    first, last, step = -1, 1, power
+    for step in (power * factor for factor in (1, 2, 5, 10, 20, 50, 100)):
+        # On to the next tick where data pass three quarters of a step.
+        first = min(-1, math.ceil(low / step - 0.25))
+        last = max(1, math.floor(high / step + 0.25))
+        if last - first < most:
+            break
+    low, high = min(low, first * step), max(high, last * step)
+    margin = room * (last - first) * step / (1 - 2 * room)
+    pad = 0.03 * (high - low)
+    scale = AxisScale(min(low - pad, first * step - margin), max(high + pad, last * step + margin))
+    return scale, [float(f"{place * step:.12g}") for place in range(first, last + 1)]
+
+
+#: Signs of a text interval: its ends, where it leaves the axis, what it is drawn on.
+_ENDS, _LEAVES, _GROUND, _ZERO, _LIMIT = "├┤", "◂▸", "─", "│", "┊"
+
+
+def strip(cell: Row, column: Column, size: int) -> str:
+    """Return an interval of `size` characters on the axis of its column: ``├──●──┤``.
+
+    >>> scale = AxisScale(-5, 5)
+    >>> column = Column(name="clicks", scale=scale, ticks=[0.0])
+    >>> strip(Row(label="a", value=2, low=1, high=3, mark=OUTCOMES["better"]), column, 11)
+    '     │├●┤  '
+    """
+    if not known(cell.value):
+        return " " * size
+
+    def place(value: float) -> int:
+        return round(column.scale.at(column.scale.clipped(value)) * (size - 1))
+
+    signs = [" "] * size
+    for limit in column.harm or ():
+        if column.scale.low < limit < column.scale.high:
+            signs[place(limit)] = _LIMIT
+    signs[place(0.0)] = _ZERO
+    if known(cell.low) and known(cell.high):
+        start, end = place(cell.low), place(cell.high)
+        for index in range(start, end + 1):
+            signs[index] = _GROUND if signs[index] == " " else "┼"
+        inside = column.scale.inside(cell.low), column.scale.inside(cell.high)
+        signs[start] = _ENDS[0] if inside[0] else _LEAVES[0]
+        signs[end] = _ENDS[1] if inside[1] else _LEAVES[1]
+    signs[place(cell.value)] = MARK_SIGNS.get(cell.mark.look, "●")
+    return "".join(signs)
+
+
+def signed(value: Any) -> str:
+    """Return a number of per cent as people read it, as short as it is exact.
+
+    >>> signed(-1.0), signed(2.5)
+    ('−1\u202f%', '+2.5\u202f%')
+    """
+    text = percent(value / 100, sign=True)
+    return text.replace(".0\u202f%", "\u202f%")

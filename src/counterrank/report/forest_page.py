@@ -1,0 +1,285 @@
+"""The picture of lines over columns as a table of HTML with small SVGs, which stacks on a narrow screen."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from markupsafe import Markup
+
+from counterrank.report.document import Row
+from counterrank.report.forest import OUTCOMES, STATES, Column, Forest, Line
+from counterrank.report.svg import (
+    ground,
+    line,
+    marker,
+    picture,
+    place,
+    region,
+    tag,
+    track,
+)
+
+#: Glyphs of 12 by 12 pixels, for badges and statuses.
+_GLYPHS = {
+    "ship": ('<path d="M6 1 11.5 10.5H.5z"/>',),
+    "hold": ('<path d="M1 1h10v10H1z"/>',),
+    "test": (
+        '<circle cx="6" cy="6" r="4.7" class="thin"/>',
+        '<path d="M6 1.3a4.7 4.7 0 0 1 0 9.4z"/>',
+    ),
+    "unknown": (
+        '<path class="thin" d="M3.4 4.1a2.6 2.4 0 1 1 3.7 2.2Q6 6.9 6 8.2"/>',
+        '<circle cx="6" cy="10.8" r="1.1"/>',
+    ),
+    "same": ('<path class="thin" d="M1.5 4.2h9M1.5 8h9"/>',),
+    "passed": ('<path class="thin" d="M1.5 6.5 4.7 9.7 10.7 2.6"/>',),
+    "failed": ('<path class="thin" d="M2 2l8 8M10 2l-8 8"/>',),
+}
+#: The glyph of a guardrail's status and of a check.
+STATUS_GLYPHS = {
+    "safe": "passed", "open": "test", "broken": "failed", "question": "unknown", "warned": "unknown",
+    "accepted": "passed", "passed": "passed", "failed": "failed",
+}  # fmt: skip
+#: Policies open, those below are one click away; the first two have large numbers.
+MOST_LINES, LARGE_LINES = 8, 2
+#: A table whose rows and cells are displayed otherwise loses its roles, which are therefore written out.
+_ROLES = {"table": "table", "thead": "rowgroup", "tbody": "rowgroup", "tr": "row", "td": "cell"}
+
+
+def glyph(name: str) -> Markup:
+    """Return a small sign."""
+    shapes = Markup("".join(_GLYPHS[name]))
+    return tag(
+        "svg", shapes, class_="glyph", width=12, height=12, viewBox="0 0 12 12", aria_hidden="true"
+    )
+
+
+def badge(state: str) -> Markup:
+    """Return what to do, in a shape and a colour of its own."""
+    return tag("span", glyph(state), STATES[state].badge, class_=f"badge {state}")
+
+
+def _made(name: str, *children: Any, **attributes: Any) -> Markup:
+    return tag(name, *children, role=attributes.pop("role", _ROLES.get(name)), **attributes)
+
+
+def shown(forest: Forest) -> Markup:
+    """Return the picture; policies beyond the first eight are folded."""
+    if not forest.lines[0].state:
+        return _segments(forest)
+    lines, rest = forest.lines[:MOST_LINES], forest.lines[MOST_LINES:]
+    table = _policies(forest, lines, LARGE_LINES) + _legend(forest)
+    if not rest:
+        return table
+    tally = ", ".join(
+        f"{sum(1 for _ in members)} {STATES[state].badge.lower()}"
+        for state, members in groupby(rest, lambda entry: entry.state)
+    )
+    summary = tag("summary", f"{len(rest)} more {forest.plural}: {tally}")
+    return table + tag("details", summary, _policies(forest, rest, 0), class_="rest")
+
+
+def _policies(forest: Forest, lines: Sequence[Line], large: int) -> Markup:
+    columns, heads, axes, widths = forest.columns, list[Markup](), list[Markup](), list[Markup]()
+    strips = len(columns) > 2
+    for index, column in enumerate(columns):
+        wide = not (strips and index)
+        heads.append(
+            _made(
+                "th", _head(column), role="columnheader", scope="col", colspan=2 if wide else None
+            )
+        )
+        axes += [_made("td")] if wide else []
+        axes.append(_made("td", ticks(column), class_="axis"))
+        widths += [tag("col", class_="num"), tag("col", class_="less" if index else "wide")] if wide else [
+            tag("col", class_="strip")]  # fmt: skip
+    rows = [
+        row
+        for index, entry in enumerate(lines)
+        for row in _policy(entry, columns, len(widths) or 1, large=index < large)
+    ]
+    first = _made("th", tag("span", "policy", class_="unseen"), role="columnheader", scope="col")
+    below = _made("td", "policy and measurement", class_="sub")
+    head = (
+        _made("thead", _made("tr", first, *heads), _made("tr", below, *axes, class_="axes"))
+        if columns
+        else ""
+    )
+    look = "many" if strips else ("none", "few", "few two")[len(columns)]
+    return _made(
+        "table", tag("caption", forest.caption), tag("colgroup", tag("col", class_="name"), *widths),
+        head, _made("tbody", *rows), class_=f"forest chart {look}", tabindex="0",
+        aria_label=forest.caption,
+    )  # fmt: skip
+
+
+def _head(column: Column) -> Markup:
+    chip = tag("span", "primary", class_="role") if column.primary else ""
+    facts = [tag("span", fact, class_="sub") + " " for fact in column.facts if fact]
+    return tag("span", column.name, class_="metric") + " " + chip + Markup("").join(facts)
+
+
+def _policy(entry: Line, columns: Sequence[Column], width: int, *, large: bool) -> list[Markup]:
+    """Return the row of a policy, and one for what keeps it open."""
+    who = tag("b", entry.label, title=entry.label) + tag("span", entry.note, class_="label")
+    name = _made(
+        "th", badge(entry.state), tag("span", who, class_="who"), role="rowheader", scope="row"
+    )
+    told = _reason(entry)
+    if not any(cell is not None for cell in entry.cells):
+        return [
+            _made(
+                "tr", name, _made("td", told, colspan=width), class_="none", data_target=entry.label
+            )
+        ]
+    cells = []
+    for index, (column, cell) in enumerate(zip(columns, entry.cells, strict=True)):
+        if len(columns) > 2 and index:
+            cells.append(_strip(column, cell))
+        else:
+            cells += _wide(column, cell, large=large and not index)
+    found = [_made("tr", name, *cells, data_target=entry.label)]
+    if told:
+        cells = [_made("td"), _made("td", told, colspan=width)]
+        found.append(_made("tr", *cells, class_="why"))
+    return found
+
+
+def _reason(entry: Line) -> Markup:
+    advice = [tag("span", tag("b", "Next"), " ", text, class_="then") for text in entry.advice]
+    return tag("p", entry.cause, *advice) if entry.cause or advice else Markup("")
+
+
+def _number(cell: Row | None, look: str) -> Markup:
+    if cell is None:
+        return tag("span", "not estimable", class_="sub")
+    return tag("span", cell.shown, class_=f"{look} {cell.mark.look}".strip())
+
+
+def _wide(column: Column, cell: Row | None, *, large: bool) -> list[Markup]:
+    reach = tag("span", cell.reach, class_="sub") if cell and cell.reach else ""
+    number = _number(cell, "big" if large else "mid")
+    return [
+        _made("td", number, reach, _status(cell), class_="num", data_name=column.name),
+        _made("td", ground(column), _marks(column, cell, 40), ticks(column, "ticks own"), class_="plot",
+              data_tip=cell.tip if cell else None),
+    ]  # fmt: skip
+
+
+def _strip(column: Column, cell: Row | None) -> Markup:
+    value = tag("div", _status(cell), _number(cell, ""), class_="val")
+    plot = tag("div", ground(column), _marks(column, cell, 26), class_="plot")
+    return _made("td", value, plot, class_="narrow", data_name=column.name,
+                 data_tip=cell.tip if cell else None)  # fmt: skip
+
+
+def _marks(column: Column, cell: Row | None, height: int) -> Markup:
+    return track(cell, column.scale, height) if cell else Markup("")
+
+
+def _status(cell: Row | None) -> Markup:
+    status = cell.status if cell else ""
+    if not status:
+        return Markup("")
+    return tag("span", glyph(STATUS_GLYPHS[status]), status, class_=f"status {status}")
+
+
+def ticks(column: Column, look: str = "ticks") -> Markup:
+    """Return the labels of an axis; of many, every second from zero may go."""
+    zero = next((index for index, value in enumerate(column.ticks) if value == 0), 0)
+    names = [
+        tag(
+            "text",
+            name,
+            x=place(column.scale.at(value)),
+            y=13,
+            class_="alt" if (index - zero) % 2 else None,
+        )
+        for index, (value, name) in enumerate(zip(column.ticks, column.labels, strict=True))
+    ]
+    inner = picture(*names, height=18, class_="scale")
+    return tag("div", inner, class_=f"{look} n{len(column.ticks)}", aria_hidden="true")
+
+
+def _legend(forest: Forest) -> Markup:
+    if not forest.columns:
+        return Markup("")
+    keys = [_key(_sample(look), mark.name) for look, mark in OUTCOMES.items()]
+    if any(column.band for column in forest.columns):
+        keys.append(_key(region("0%", "100%", "band"), forest.band))
+    if any(column.harm for column in forest.columns):
+        keys.append(_key(region("0%", "100%", "harm"), "beyond the limit of a guardrail"))
+    if any(cell and cell.faded for entry in forest.lines for cell in entry.cells):
+        keys.append(_key(_sample("unclear", "faded"), "dashed: thin evidence"))
+    return tag("p", *keys, tag("span", forest.aid), class_="legend")
+
+
+def _sample(look: str, more: str = "") -> Markup:
+    mark = marker(OUTCOMES[look].shape, "17", 7)
+    return tag("g", line("2", 7, "32", 7, "span"), mark, class_=f"{look} {more}".strip())
+
+
+def _key(drawn: Markup, text: str) -> Markup:
+    return tag("span", picture(drawn, width=34, height=14, class_="sample"), text)
+
+
+def _segments(forest: Forest) -> Markup:
+    """Return segments, a column for each policy; a line and a band for all rows."""
+    groups = any(entry.group for entry in forest.lines)
+    start = [_made("td")] * (2 if groups else 1)
+    heads = [
+        _made("th", glyph(column.state) if column.state else "", tag("b", column.name), role="columnheader",
+              scope="col", class_=column.state or None)
+        for column in forest.columns
+    ]  # fmt: skip
+    axes = [
+        _made(
+            "td", tag("div", tag("div", ticks(column)), tag("span"), class_="cell"), class_="axis"
+        )
+        for column in forest.columns
+    ]
+    rows, group = list[Markup](), None
+    sizes = {
+        name: sum(1 for _ in members) for name, members in groupby(forest.lines, lambda e: e.group)
+    }
+    for entry in forest.lines:
+        first = entry.group != group
+        group = entry.group
+        rows.append(
+            _segment(
+                forest, entry, sizes[group] if first and group else 0, groups=groups, first=first
+            )
+        )
+    look = (
+        "many" if len(forest.columns) > 2 else "few" if len(forest.columns) == 2 else "few single"
+    )
+    widths = [tag("col", class_="group")] * groups + [tag("col", class_="seg")]
+    return _made(
+        "table", tag("caption", forest.caption, class_="unseen"), tag("colgroup", *widths, *(tag("col") for _ in axes)),
+        _made("thead", _made("tr", *start, *heads), _made("tr", *start, *axes, class_="axes")),
+        _made("tbody", *rows), class_=f"segments chart {look}", tabindex="0", aria_label=forest.caption,
+    ) + (tag("p", tag("span", forest.aid), class_="legend") if forest.aid else "")  # fmt: skip
+
+
+def _segment(forest: Forest, entry: Line, size: int, *, groups: bool, first: bool) -> Markup:
+    whole = groups and not entry.group
+    start = (
+        [_made("th", entry.group, role="rowheader", class_="group", scope="rowgroup", rowspan=size)]
+        if size
+        else []
+    )
+    label = tag("b", entry.label) if whole else entry.label
+    note = tag("span", entry.note, class_="label") if entry.note else ""
+    name = _made(
+        "th", label, note, role="rowheader", class_="seg", scope="row", colspan=2 if whole else None
+    )
+    cells = []
+    for column, cell in zip(forest.columns, entry.cells, strict=True):
+        apart = " apart" if whole or (cell and cell.apart) else ""
+        look = f"n {cell.mark.look}{apart}" if cell else "n"
+        plot = tag("div", ground(column), _marks(column, cell, 28), class_="plot")
+        number = tag("span", cell.shown if cell else "–", class_=look)
+        inner = tag("div", plot, number, class_="cell", data_label=column.name)
+        cells.append(_made("td", inner, data_tip=cell.tip if cell else None))
+    look = " ".join(filter(None, ("first" if first else "", "all" if whole else "")))
+    return _made("tr", *start, name, *cells, class_=look or None)
