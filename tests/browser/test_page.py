@@ -82,7 +82,7 @@ def test_charts_are_drawn_without_a_word_or_a_request(
         ".dot, .span",
         "all => all.map(one => one.getBoundingClientRect()).filter(b => b.width > 0)",
     )
-    assert len(sizes) > 100
+    assert len(sizes) > 90
     for name in (
         "values",
         "estimators",
@@ -95,31 +95,26 @@ def test_charts_are_drawn_without_a_word_or_a_request(
     assert shown.complaints == [] and shown.requests == []
 
 
-def test_marks_stand_in_the_order_of_their_values(
+def test_marks_stand_where_their_values_are_on_the_axis(
     show: Callable[..., Shown], model: dict[str, Any]
 ) -> None:
     page = show(model).page
-    script = (
-        "all => all.map(one => { const b = one.getBoundingClientRect(); return b.left + "
-        "b.width / 2; })"
-    )
-    # The first chart has the lifts, the second the values.
-    lifts, values = (
-        page.eval_on_selector_all(f"#values figure:nth-of-type({n}) .mark .dot", script)
-        for n in (1, 2)
-    )
-    assert lifts[1] < lifts[0]
-    today, good, bad = values
-    assert bad < today < good
-    # 1.08, 1.2 and 1.3 on one linear axis.
-    assert (today - bad) / (good - today) == pytest.approx(0.12 / 0.10, rel=0.02)
+    middle = "all => all.map(one => { const b = one.getBoundingClientRect(); return b.left + b.width / 2; })"
+    good, bad = page.eval_on_selector_all(".forest .plot .dot", middle)
+    lines = page.eval_on_selector_all(".forest tbody tr:first-child .ground .zero", middle)
+    lifts = [100 * sample.result(model).estimate(target).lift.relative for target in sample.TARGETS]
+    # +8.3 and -10.0 per cent on one linear axis with zero between them.
+    assert bad < lines[0] < good
+    assert (good - lines[0]) / (lines[0] - bad) == pytest.approx(-lifts[0] / lifts[1], rel=0.02)
+    today, first, second = page.eval_on_selector_all("#values .mark .dot", middle)
+    assert second < today < first
 
 
 def test_hover_focus_and_escape(show: Callable[..., Shown], model: dict[str, Any]) -> None:
     shown = show(model)
     page, tip = shown.page, expect(shown.page.locator("#tip"))
     tip.to_be_hidden()
-    page.locator("#estimators .mark").first.hover()
+    page.locator("#estimators [data-tip]").first.hover()
     tip.to_be_visible()
     tip.to_contain_text("effective rows")
     tip.to_contain_text("auto")
@@ -139,7 +134,7 @@ def test_a_scroll_told_late_leaves_the_text_of_the_mark_under_the_mouse(
     show: Callable[..., Shown], model: dict[str, Any]
 ) -> None:
     page = show(model).page
-    page.locator("#estimators .mark").first.hover()
+    page.locator("#estimators [data-tip]").first.hover()
     page.evaluate("document.dispatchEvent(new Event('scroll'))")
     expect(page.locator("#tip")).to_contain_text("effective rows")
     # The mark leaves; the mouse stays.
@@ -160,41 +155,139 @@ def test_dark_follows_the_system_and_the_button(
     assert dark.evaluate(paper) == light
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_has_contrast(show: Callable[..., Shown], model: dict[str, Any], scheme: str) -> None:
-    """WCAG 2.2, 1.4.3: at least 4.5 to 1 for text, 1.4.11: 3 to 1 for marks."""
-    page = show(model, scheme=scheme).page
-    colours = page.evaluate(
-        """() => {
-          const box = document.createElement("div"); document.body.append(box);
-          const get = (name) => {
-            box.style.color = `var(${name})`;
-            return getComputedStyle(box).color.match(/[\\d.]+/g).map(Number);
-          };
-          const names = ["paper", "card", "ink", "soft", "good", "good-bg", "mid", "mid-bg", "bad", "bad-bg", "faint",
-                         "t0", "t1", "t2", "t3", "t4", "t5", "today"];
-          return Object.fromEntries(names.map((name) => [name, get("--" + name)]));
-        }"""
+#: Text that is small, faint, outside of the page, or lies on other text; WCAG 2.2, 1.4.3: 4.5 to 1.
+FAULTS = """() => {
+  const faults = [], width = document.documentElement.clientWidth, texts = [];
+  if (document.documentElement.scrollWidth > width) faults.push("the page scrolls sideways");
+  const light = (colour) => {
+    const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map((x) => {
+      x /= 255;
+      return x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (element) => {
+    for (; element; element = element.parentElement) {
+      const colour = getComputedStyle(element).backgroundColor;
+      if (colour !== "rgba(0, 0, 0, 0)") return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const node = walk.currentNode, element = node.parentElement;
+    if (!node.data.trim() || element.closest("script, style, .unseen, .skip, #tip")) continue;
+    if (!element.checkVisibility()) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const box = range.getBoundingClientRect(), style = getComputedStyle(element);
+    if (!box.width || !box.height) continue;
+    const name = node.data.trim().slice(0, 40);
+    if (parseFloat(style.fontSize) < 12) faults.push(`small: ${style.fontSize} ${name}`);
+    if (box.left < -0.5 || box.right > width + 0.5) faults.push(`outside: ${name}`);
+    const front = element.tagName === "text" ? style.fill : style.color;
+    const [dark, bright] = [light(front), light(behind(element))].sort((a, b) => a - b);
+    if ((bright + 0.05) / (dark + 0.05) < 4.5) faults.push(`faint: ${name}`);
+    for (const line of range.getClientRects()) texts.push([line, name, node]);
+  }
+  texts.forEach(([a, name, node], index) => {
+    for (const [b, other, second] of texts.slice(index + 1)) {
+      const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (node !== second && across > 1.5 && down > 4) faults.push(`overlap: ${name} | ${other}`);
+    }
+  });
+  return faults.slice(0, 15);
+}"""
+
+
+@pytest.mark.parametrize("name", ["plain", "six", "refused", "hostile"])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1280, "light"), (1024, "light"), (400, "dark"), (320, "light")]
+)
+def test_no_text_is_small_faint_cut_or_on_other_text(
+    show: Callable[..., Shown], name: str, width: int, scheme: str
+) -> None:
+    models = {
+        "plain": sample.model,
+        "six": sample.six,
+        "refused": sample.refused,
+        "hostile": hostile,
+    }
+    page = show(models[name](), width=width, scheme=scheme).page
+    assert page.evaluate(FAULTS) == []
+    page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
+    assert page.evaluate(FAULTS) == []
+
+
+def hostile() -> dict[str, Any]:
+    """A policy whose name is markup, and one that is long and has no space."""
+    text = json.dumps(sample.model()).replace("clickbait", json.dumps(EVIL)[1:-1])
+    found: dict[str, Any] = json.loads(
+        text.replace("personalised", "a_very_long_name_without_any_space_" * 3)
     )
-    pairs = [("ink", "paper"), ("soft", "paper"), ("soft", "card"), ("soft", "faint"), ("ink", "faint"),
-             ("good", "good-bg"), ("mid", "mid-bg"), ("bad", "bad-bg")]  # fmt: skip
-    for front, back in pairs:
-        assert contrast(colours[front], colours[back]) >= 4.5, (front, back)
-    for mark in ("t0", "t1", "t2", "t3", "t4", "t5", "today"):
-        assert contrast(colours[mark], colours["card"]) >= 3, mark
+    return found
 
 
-def contrast(one: list[float], two: list[float]) -> float:
-    bright, dim = sorted((luminance(one), luminance(two)), reverse=True)
-    return (bright + 0.05) / (dim + 0.05)
+#: What axe-core checks of a page like this, by the rules' names there.
+BARRIERS = """() => {
+  const faults = [], all = (selector) => [...document.querySelectorAll(selector)];
+  if (!document.documentElement.lang) faults.push("html-has-lang");
+  if (all("h1").length !== 1) faults.push("page-has-heading-one");
+  let level = 0;
+  for (const head of all("h1, h2, h3, h4")) {
+    const now = Number(head.tagName[1]);
+    if (now > level + 1) faults.push(`heading-order: ${head.textContent}`);
+    level = now;
+  }
+  const ids = all("[id]").map((one) => one.id);
+  if (new Set(ids).size !== ids.length) faults.push("duplicate-id");
+  for (const one of all("button, a[href], summary")) {
+    if (!(one.getAttribute("aria-label") || one.textContent).trim()) faults.push("button-name");
+  }
+  for (const one of all("svg")) {
+    const named = one.getAttribute("aria-label") || one.closest("svg svg, [aria-hidden=true]");
+    if (!named) faults.push("svg-img-alt");
+  }
+  for (const one of all("table")) if (!one.caption) faults.push("table without a caption");
+  for (const one of all("th")) if (!one.scope) faults.push(`th without scope: ${one.textContent}`);
+  for (const row of all("[role=row]")) {
+    const inner = [...row.children].map((one) => one.getAttribute("role"));
+    if (inner.some((role) => !["cell", "columnheader", "rowheader"].includes(role))) {
+      faults.push("aria-required-children");
+    }
+  }
+  for (const one of all("main > *")) if (!["SECTION"].includes(one.tagName)) faults.push("region");
+  for (const one of all("dl, ul")) {
+    if ([...one.children].some((child) => child.tagName !== "LI")) faults.push("list");
+  }
+  return faults;
+}"""
 
 
-def luminance(colour: list[float]) -> float:
-    parts = [
-        c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4
-        for c in colour[:3]
+@pytest.mark.parametrize("name", ["model", "six", "refused"])
+def test_readers_of_any_kind_find_their_way(show: Callable[..., Shown], name: str) -> None:
+    assert show(getattr(sample, name)()).page.evaluate(BARRIERS) == []
+
+
+def test_six_policies_and_five_metrics_fit_side_by_side_and_stack(
+    show: Callable[..., Shown],
+) -> None:
+    wide = show(sample.six(), width=1280).page
+    box = wide.locator(".forest").first.bounding_box()
+    assert box["width"] <= 1280 and wide.locator(".forest thead th").count() == 6
+    tops = {
+        one.bounding_box()["y"]
+        for one in wide.locator(".forest tbody tr").first.locator("td").all()
+    }
+    assert len(tops) == 1
+    assert wide.locator(".forest .badge").count() == 6
+    narrow = show(sample.six(), width=400).page
+    tops = [
+        one.bounding_box()["y"]
+        for one in narrow.locator(".forest tbody tr").first.locator("td").all()
     ]
-    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+    assert tops == sorted(set(tops)) and len(tops) == 6
 
 
 @pytest.mark.parametrize("width", [320, 700, 1800])
@@ -225,11 +318,11 @@ def test_no_table_is_cut_on_a_phone(show: Callable[..., Shown], model: dict[str,
 def test_hostile_names_are_inert(show: Callable[..., Shown], model: dict[str, Any]) -> None:
     shown = show(json.loads(json.dumps(model).replace("clickbait", json.dumps(EVIL)[1:-1])))
     page = shown.page
-    page.locator("#estimators .mark").last.hover()
+    page.locator("#estimators [data-tip]").last.hover()
     expect(page.locator("#tip")).to_be_visible()
     assert "taken" not in page.title().split("·")[1]
     assert page.locator("img").count() == 0
-    assert page.locator("h2", has_text="<img src=x").count() == 1
+    assert page.locator(".forest b", has_text="<img src=x").count() == 1
     assert shown.complaints == [] and shown.requests == []
 
 
@@ -267,7 +360,7 @@ def test_paper_shows_every_section(show: Callable[..., Shown], model: dict[str, 
     page = show(model, scheme="dark").page
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert page.locator("nav").is_hidden() and page.locator("#json").is_hidden()
+    assert page.locator("#json").is_hidden()
     assert page.locator("#order .track").first.is_visible()
     whole = page.pdf(format="A4")
     page.eval_on_selector_all("details.more", "all => all.forEach(one => { one.open = false; })")
@@ -278,7 +371,7 @@ def test_paper_shows_every_section(show: Callable[..., Shown], model: dict[str, 
 def test_every_chart_can_be_saved_as_a_picture_of_its_own(show, tmp_path: Path):
     shown = show(sample.model())
     figures = shown.page.locator("figure:has(.chart)")
-    assert figures.count() > 5
+    assert figures.count() > 3
     meets = """figure => {
       const range = document.createRange();
       range.selectNodeContents(figure.querySelector("h3"));
@@ -301,7 +394,7 @@ def test_every_chart_can_be_saved_as_a_picture_of_its_own(show, tmp_path: Path):
     root = ElementTree.fromstring(text)
     assert root.tag.endswith("svg") and "foreignObject" not in text
     words = "".join(root.itertext())
-    assert "no change" in words
+    assert "today" in words
     # The label of the highest tick lies half above its strip.
     inner = [one for one in root.iter("{http://www.w3.org/2000/svg}svg") if one is not root]
     assert inner and all("overflow: visible" in one.attrib["style"] for one in inner)

@@ -207,6 +207,74 @@ def model(today: float = 1.2) -> dict[str, Any]:
     return deepcopy(found)  # rows share lists: what one test damages must not reach the next
 
 
+def six() -> dict[str, Any]:
+    """Return six policies over five metrics: every state, guardrails, a limit that matters, segments."""
+    today = {"clicks": 1.328, "applies": 0.094, "revenue": 0.41, "hides": 0.038, "load time": 412.0}
+    values = {
+        "fresh only": (-2.7, -4.1, -0.3, -0.6, -0.9), "diverse mix": (1.4, 0.8, -0.1, -1.9, 0.4),
+        "boost a bit": (3.1, 2.2, 0.6, -0.8, 0.2), "pay more first": (4.2, 1.1, 5.1, 7.4, 0.3),
+        "new catalogue": (0.0,) * 5, "shadow copy": (0.0,) * 5,
+    }  # fmt: skip
+    actions = dict(zip(values, ("hold", "test", "ship", "hold", "test", "test"), strict=True))
+    levels = dict.fromkeys(values, "reliable") | {
+        "diverse mix": "directional",
+        "new catalogue": "insufficient",
+    }
+    metrics = []
+    for place, (name, base) in enumerate(today.items()):
+        rows = []
+        for target, lifts in values.items():
+            error = (
+                0.0
+                if target == "shadow copy"
+                else base * (0.25 + 0.3 * (target == "diverse mix")) / 100
+            )
+            row = estimate(target, "auto", base * (1 + lifts[place] / 100), error or 1e-300)
+            if target == "new catalogue":
+                row.update(value=None, low=None, high=None, stderr=None, estimable=False,
+                           not_estimable="61 % of what it would show was never shown by today's policy")  # fmt: skip
+            rows.append(row)
+        lifts = [
+            {"target": row["target"], "estimator": "auto"}
+            if row["value"] is None
+            else lift(row, base)
+            for row in rows
+        ]
+        metrics.append({
+            "name": name, "primary": not place, "expression": name, "kind": "position", "unit": "per page",
+            "lower_is_better": place > 2, "value": base, "stderr": base / 500, "estimates": rows, "lift": lifts,
+            "recommended": dict.fromkeys(values, "auto"),
+            "verdict": {"level": "directional", "targets": levels, "reasons": []},
+        })  # fmt: skip
+    limits = {"revenue": ">= -0.01", "hides": "<= 0.03", "load time": "<= 0.02"}
+    rails = [
+        {"expression": f"{name} {limit}", "target": target, "lift": values[target][at] / 100,
+         "low": (values[target][at] - 1) / 100, "high": (values[target][at] + 1) / 100, "metric": name,
+         "limit": float(limit.split()[1]), "relative": True, "evidence": "reliable",
+         "status": "broken" if (target, name) == ("pay more first", "hides") else
+         "open" if (target, name) == ("diverse mix", "revenue") else "safe"}
+        for at, (name, limit) in enumerate(limits.items(), 2) for target in values
+    ]  # fmt: skip
+    found, first = model(), metrics[0]
+    found.update({key: first[key] for key in ("estimates", "lift", "recommended", "verdict")})
+    cells = (
+        ("x_device", (("mobile", 0.02), ("desktop", -0.01), ("tablet", 0.0))),
+        ("x_country", (("DE", 0.0), ("PL", 0.03))),
+    )
+    segments = [
+        segment(target, column, label, 1.328 * (values[target][0] / 100 + size), 0.02,
+                50.0 if label == "tablet" else 900.0)
+        for target in (*values,)[:4] for column, labels in cells for label, size in labels
+    ]  # fmt: skip
+    found.update(
+        metrics=metrics, guardrails=rails, segments=segments, comparisons=[], planning={}, sensitivity={},
+        diagnostics={}, behavior={**behavior(), "target": "boost a bit"},
+        decision={"action": "ship", "target": "boost a bit", "targets": actions, "reasons": []},
+    )  # fmt: skip
+    found["log"].update(n=92_980, K=8, units=31_407, value=today["clicks"], stderr=0.003)
+    return found
+
+
 def refused() -> dict[str, Any]:
     """Return the same with a check that failed, so that nothing of it may be believed."""
     found = model()

@@ -37,12 +37,12 @@ from counterrank.report.words import (
     sentence,
     span,
     width,
-    without_options,
 )
 from counterrank.statistics import Number
 
 #: Remedies of a policy at most, and metrics that stand side by side; the others are folded by as many less one.
 MOST_REMEDIES, MOST_METRICS = 2, 5
+NO_INTERVAL = "these rows give no interval"
 #: Names that a sentence lists; of more, all but one are shown.
 MOST_NAMES = 4
 
@@ -270,12 +270,13 @@ def _cell(reading: Reading, target: Target, named: _Named) -> Row | None:
     worst = min(rails, key=_gravity) if rails else None
     whole = next((rail for rail in rails if not rail.column and rail.relative == relative), None)
     scale = 100.0 if relative else 1.0
-    return interval_row(
+    row = interval_row(
         name, lift, outcome(*lift.decisive, lower_is_better=metric.lower_is_better),
         relative=relative, note=grade, faded=grade == "insufficient",
         status=worst.status if worst else "", more=[_amount(reading, lift, metric)],
         outer=_ends(whole, scale) if whole else (math.nan, math.nan),
     )  # fmt: skip
+    return replace(row, reach=row.reach or NO_INTERVAL)
 
 
 def _amount(reading: Reading, lift: Number, metric: MetricResult) -> str:
@@ -409,9 +410,8 @@ def group_words(rails: Sequence[GuardrailResult]) -> str:
 
 def _advice(target: Target) -> tuple[str, ...]:
     """Return what would change the label."""
-    remedies = [text for text in map(without_options, what_would_help(target.reasons)) if text]
-    if target.doubtful:
-        remedies = [*remedies[: MOST_REMEDIES - 1], "An A/B test would settle it without weights."]
+    remedies = what_would_help(target.reasons)
+    remedies += ["an A/B test would settle it without weights"] * target.doubtful
     return tuple(map(sentence, remedies[:MOST_REMEDIES]))
 
 

@@ -18,6 +18,7 @@ from counterrank.report.svg import (
     tag,
     track,
 )
+from counterrank.report.words import without_options
 
 #: Glyphs of 12 by 12 pixels, for badges and statuses.
 _GLYPHS = {
@@ -146,7 +147,11 @@ def _policy(entry: Line, columns: Sequence[Column], width: int, *, large: bool) 
 
 
 def _reason(entry: Line) -> Markup:
-    advice = [tag("span", tag("b", "Next"), " ", text, class_="then") for text in entry.advice]
+    advice = [
+        tag("span", tag("b", "Next"), " ", text, class_="then")
+        for text in map(without_options, entry.advice)
+        if text
+    ]
     return tag("p", entry.cause, *advice) if entry.cause or advice else Markup("")
 
 
