@@ -155,7 +155,8 @@ def facts_of(reading: Reading) -> list[str]:
     """Return what the log is: where it is, its size, its users, the metric with its unit, the time of the run."""
     log, made = reading.log, reading.result.provenance
     facts = [source_of(made.command)] if made.command else []
-    facts.append(f"{counted(log.n, reading.ranking)} of {counted(log.K, 'position')}")
+    most = "up to " if log.shorter else ""
+    facts.append(f"{counted(log.n, reading.ranking)} of {most}{counted(log.K, 'position')}")
     if 0 < log.units < log.n:
         facts.append(counted(log.units, "user"))
     if known(log.value):
