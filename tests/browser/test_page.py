@@ -188,7 +188,9 @@ FAULTS = """() => {
     const front = element.tagName === "text" ? style.fill : style.color;
     const [dark, bright] = [light(front), light(behind(element))].sort((a, b) => a - b);
     if ((bright + 0.05) / (dark + 0.05) < 4.5) faults.push(`faint: ${name}`);
-    for (const line of range.getClientRects()) texts.push([line, name, node]);
+    // Lines of a name that is cut after the second are not shown.
+    const end = style.overflow === "hidden" ? element.getBoundingClientRect().bottom - 2 : Infinity;
+    for (const line of range.getClientRects()) if (line.top < end) texts.push([line, name, node]);
   }
   texts.forEach(([a, name, node], index) => {
     for (const [b, other, second] of texts.slice(index + 1)) {
