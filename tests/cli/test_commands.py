@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -484,4 +485,6 @@ def test_a_folder_for_rows_without_a_value_is_a_segment(counterrank, tmp_path: P
     found = counterrank(
         "evaluate", "log", "--target", "new", "--estimators", "ips", "--segment", "seg"
     )
-    assert found.code == 0 and "seg = missing" in found.out, found.err
+    assert found.code == 0, found.err
+    # The line of the segment: its name, its rows.
+    assert re.search(r"^seg missing +80 ", found.out, re.MULTILINE), found.out

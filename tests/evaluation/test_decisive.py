@@ -9,7 +9,7 @@ from tests.evaluation.logs import gentle_log
 import counterrank as cr
 from counterrank.estimators.base import Lift
 from counterrank.evaluation.metric_table import decided
-from counterrank.report.answer import outcome
+from counterrank.report.forest import outcome
 from counterrank.statistics import Number
 
 
@@ -32,10 +32,10 @@ def lift(low, high, relative_low, relative_high):
     ],
 )
 def test_both_intervals_decide(ends, word):
-    assert outcome(lift(*ends)) == word
+    assert outcome(*lift(*ends).decisive).look == word
     low, high, *relative = ends
     turned = lift(-high, -low, *(-end for end in relative[::-1]))
-    assert outcome(turned, lower_is_better=True) == word
+    assert outcome(*turned.decisive, lower_is_better=True).look == word
 
 
 def test_mark_and_decision_agree_where_the_relative_interval_alone_excludes_zero():
@@ -45,7 +45,9 @@ def test_mark_and_decision_agree_where_the_relative_interval_alone_excludes_zero
     )
     found = result.estimate().lift
     assert found.low < 0.0 < found.relative_low
-    assert outcome(found) == "unclear"
+    assert outcome(*found.decisive).look == "unclear"
+    assert "┼○" in str(result) or "─○" in str(result)
+    assert "●" not in str(result)
     assert {row.code for row in result.decision.reasons} <= {"primary-open", "primary-evidence"}
 
 
