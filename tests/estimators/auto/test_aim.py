@@ -171,3 +171,26 @@ def test_models_that_the_log_refutes_do_not_widen_the_interval(monkeypatch):
     monkeypatch.setattr(solving, "decide", watched)
     fit.solution(fit.sums(log))
     assert seen[0].tolist() == [True, True] + [False] * (len(shares) - 2) and len(shares) > 2
+
+
+@pytest.mark.parametrize(("old_places", "new_places"), [(4, 4), (1, 4), (4, 1), (1, 1)])
+def test_means_of_log_ratios_equal_plain_loops(old_places, new_places):
+    """Cut log ratios of shown items, some impossible under one policy or both, and padding."""
+    rng, (n, K, A), (low, high) = np.random.default_rng(6), (40, 4, 3), (-1.1, 0.9)
+    old, new = (rng.dirichlet(np.ones(A), (n, places)) for places in (old_places, new_places))
+    old[:5, :, 0], new[3:9, :, 0] = 0.0, 0.0
+    shown = np.arange(K) < rng.integers(1, K + 1, n)[:, None]
+    logged = rng.uniform(0.05, 4.0, (n, K))
+    logged[2, 0] = 0.0
+    twin = np.zeros((3, n))
+    for i, k in zip(*np.nonzero(shown), strict=True):
+        twin[0, i] += np.clip(np.log(logged[i, k]) if logged[i, k] > 0 else low, low, high)
+        for p, q in zip(
+            old[i, min(k, old_places - 1)], new[i, min(k, new_places - 1)], strict=True
+        ):
+            if p == q == 0.0:
+                continue
+            ratio = high if p == 0.0 else low if q == 0.0 else np.clip(np.log(q / p), low, high)
+            twin[1:, i] += p * ratio, q * ratio
+    sums = by_position((low, high), new, old, logged, shown)
+    np.testing.assert_allclose(sums, twin, atol=1e-12)

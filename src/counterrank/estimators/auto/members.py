@@ -73,8 +73,10 @@ def reach(view: View, weights: Floats | None, limit: float) -> Floats:
     """
     ratios, shown = view.ratios, view.batch.action >= 0
     table = np.zeros((2, 2, view.batch.n))
+    # A product with ones sums short rows ten times as fast as `sum` does.
+    unit_weights = np.ones(shown.shape[1])
     if weights is not None:
-        table[0] = (weights * shown).sum(axis=1), shown.sum(axis=1)
+        table[0] = (weights * shown) @ unit_weights, shown @ unit_weights
     if ratios.kind == "factored":
         K = ratios.rho.shape[1]
         width = min(K, 3)
@@ -82,7 +84,8 @@ def reach(view: View, weights: Floats | None, limit: float) -> Floats:
         # Padding stands at the end, so that threes of shown items end with a shown item.
         within = shown[:, near[-1]]
         product = reduce(np.multiply, [ratios.rho[:, columns] for columns in near])
-        table[1] = (np.minimum(product, limit) * within).sum(axis=1), within.sum(axis=1)
+        unit_weights = unit_weights[: within.shape[1]]
+        table[1] = (np.minimum(product, limit) * within) @ unit_weights, within @ unit_weights
     return table
 
 
