@@ -25,7 +25,7 @@ def abtest(call: Call) -> None:
     from counterrank.evaluation import abtest
 
     result = call.run(abtest, **call.settings)
-    call.hand_over(result)
+    call.deliver(result)
     if not result.valid:
         click.echo("the test is not valid: its arms cannot be compared", err=True)
     elif call.get("require") and result.decision.action != "ship":

@@ -181,7 +181,7 @@ class Call:
             )
         return path
 
-    def hand_over(self, result: Any, to_json: Callable[[], str] | None = None) -> None:
+    def deliver(self, result: Any, to_json: Callable[[], str] | None = None) -> None:
         """Write a result to its files, and print it where stdout is free."""
         from counterrank.common.records import BRIEF, VERBOSE
         from counterrank.report.terminal import renderables

@@ -59,7 +59,7 @@ def evaluate(call: Call) -> None:
     words = {role: call.get(f"{role}_name") for role in ("reward", "ranking")}
     result = call.run(evaluate, targets, command=command_line, **settings)
     result = result.called(**{role: word for role, word in words.items() if word})
-    call.hand_over(result)
+    call.deliver(result)
     # Last: a job that fails its requirement still has its report.
     required, decision, level = call.get("require"), result.decision, result.verdict.level
     unmet = ""
@@ -201,7 +201,7 @@ def check(call: Call) -> None:
 
         settings["rewards"] = Metrics.parse(settings["rewards"]).operands
     audit = call.run(audit_file, **settings)
-    call.hand_over(audit)
+    call.deliver(audit)
     if audit.failed:
         raise click.exceptions.Exit(2)
 
@@ -222,7 +222,7 @@ def validate(call: Call) -> None:
     """Predict every arm of a past A/B test from each other arm, and compare with what it earned."""
     from counterrank.evaluation import validate
 
-    call.hand_over(call.run(validate, **call.settings))
+    call.deliver(call.run(validate, **call.settings))
 
 
 _CURVE = """Example:

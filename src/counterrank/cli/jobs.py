@@ -108,7 +108,7 @@ class Job:
         `alone`. Files to write are those of the command that the file stands for.
         """
         # The time of the impressions is of use to every command that joins events.
-        by_key, table = _by_key([*COMMANDS[command].options, "time"]), self.own(command)
+        by_key, table = _by_key([*COMMANDS[command].options, "time"]), self.table_of(command)
         outside = dict(self.outside())
         if twice := sorted(table.keys() & outside.keys()):
             raise ConfigError(
@@ -130,7 +130,7 @@ class Job:
                 values[option.name] = value
         return values
 
-    def own(self, command: str) -> Values:
+    def table_of(self, command: str) -> Values:
         """Return the keys in the table of a command."""
         if command not in TABLES:
             return {}
@@ -145,7 +145,7 @@ class Job:
         """Yield the keys that stand in no command's table; those of a table [log] are among them."""
         for key, value in _flat(self.content):
             if key in TABLES:
-                self.own(key)
+                self.table_of(key)
             elif key == "log":
                 yield from _flat(value) if isinstance(value, Mapping) else ()
             elif key in NESTED and isinstance(value, Mapping):

@@ -39,7 +39,7 @@ def learn(call: Call) -> None:
     if certified:
         result.save(str(out))
     written = partial(result.to_json, policy=os.path.basename(str(out)) if certified else None)
-    call.hand_over(result, written)
+    call.deliver(result, written)
     if not certified:
         click.echo(str(result.certificate), err=True)
         raise click.exceptions.Exit(1)

@@ -23,4 +23,4 @@ def plan(call: Call) -> None:
     result = call.run(plan, **call.settings)
     if out is not None:
         result.save(out)
-    call.hand_over(result)
+    call.deliver(result)

@@ -237,29 +237,7 @@ class RankingLog:
         action = validation.actions(self.action)
         put(self, "action", action)
         put(self, "lengths", validation.lengths(action, start=self.start))
-        raw_rewards = self.reward if isinstance(self.reward, Mapping) else self.rewards
-        if raw_rewards is self.reward and not raw_rewards:
-            raise LogError("reward is an empty table of rewards; give one by name at least")
-        named = {
-            str(name): validation.named_rewards(
-                values, str(name), self.lengths, action.shape, start=self.start
-            )
-            for name, values in raw_rewards.items()
-        }
-        put(self, "rewards", named)
-        first: Any = (
-            next(iter(self.rewards.values())) if raw_rewards is self.reward else self.reward
-        )
-        reward, per_page = validation.spread_rewards(first, self.lengths, action.shape)
-        put(self, "page_reward", action.shape[1] > 1 and (per_page or self.page_reward))
-        put(
-            self,
-            "reward",
-            validation.rewards(reward, self.lengths, action.shape, start=self.start),
-        )
-        if self.page_reward:
-            validation.page_rewards(self.reward, self.lengths, start=self.start)
-            put(self, "notes", tuple(dict.fromkeys((*self.notes, REWARD_PER_RANKING))))
+        self._set_rewards(action.shape)
         put(self, "propensity", self._probabilities(self.propensity, LOGGING, positive=True))
         put(self, "targets", self.with_targets(self.targets).targets)
         put(self, "context", validation.context(self.context, self.n))
@@ -292,6 +270,33 @@ class RankingLog:
         put(self, "candidates", validation.candidates(self.candidates, self.n))
         if self.bucket.shape != (self.n,):
             put(self, "bucket", validation.buckets(self.unit, self.numbers))
+
+    def _set_rewards(self, shape: tuple[int, ...]) -> None:
+        """Set the rewards by name, the first of them or the only one as `reward`, and what one per page means."""
+        put = object.__setattr__
+        raw_rewards = self.reward if isinstance(self.reward, Mapping) else self.rewards
+        if raw_rewards is self.reward and not raw_rewards:
+            raise LogError("reward is an empty table of rewards; give one by name at least")
+        named = {
+            str(name): validation.named_rewards(
+                values, str(name), self.lengths, shape, start=self.start
+            )
+            for name, values in raw_rewards.items()
+        }
+        put(self, "rewards", named)
+        first: Any = (
+            next(iter(self.rewards.values())) if raw_rewards is self.reward else self.reward
+        )
+        reward, per_page = validation.spread_rewards(first, self.lengths, shape)
+        put(self, "page_reward", shape[1] > 1 and (per_page or self.page_reward))
+        put(
+            self,
+            "reward",
+            validation.rewards(reward, self.lengths, shape, start=self.start),
+        )
+        if self.page_reward:
+            validation.page_rewards(self.reward, self.lengths, start=self.start)
+            put(self, "notes", tuple(dict.fromkeys((*self.notes, REWARD_PER_RANKING))))
 
     def __repr__(self) -> str:
         """Return sizes and names; the arrays are there to be looked at one by one."""

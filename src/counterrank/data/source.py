@@ -268,12 +268,12 @@ class _Kept(Generic[State]):
 
     state: State | None
     rows: int
-    kept: int
+    fitting: int
 
     def __add__(self, other: Self) -> Self:
         states = [state for state in (self.state, other.state) if state is not None]
         total = states[0] + states[1] if len(states) == 2 else next(iter(states), None)
-        return type(self)(total, self.rows + other.rows, self.kept + other.kept)
+        return type(self)(total, self.rows + other.rows, self.fitting + other.fitting)
 
 
 class FilteredSource:
@@ -298,7 +298,7 @@ class FilteredSource:
     @cached_property
     def first(self) -> RankingLog:
         """Some of the rows: those at the start of a log are often not among them."""
-        rows = _kept(self.source.first, self.keep)
+        rows = _fitting(self.source.first, self.keep)
         return rows if rows.n else self.sample(_FIRST_ROWS, np.random.default_rng(0))
 
     def reduce(self, partial: Partial[State], *, label: str = "") -> State:
@@ -306,21 +306,21 @@ class FilteredSource:
         keep = self.keep
 
         def kept_part(batch: RankingLog) -> _Kept[State]:
-            rows = _kept(batch, keep)
+            rows = _fitting(batch, keep)
             return _Kept(partial(rows) if rows.n else None, batch.n, rows.n)
 
         total = self.source.reduce(kept_part, label=label)
         if self.counted is not None:
-            self.counted(total.rows, total.kept)
+            self.counted(total.rows, total.fitting)
         if total.state is None:
             raise self.refuse()
         return total.state
 
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return at most `rows` rankings; fewer where they are few among the others."""
-        drawn = _kept(self.source.sample(rows, rng), self.keep)
+        drawn = _fitting(self.source.sample(rows, rng), self.keep)
         if drawn.n < rows:
-            drawn = _kept(self.source.sample(_MORE * rows, rng), self.keep)
+            drawn = _fitting(self.source.sample(_MORE * rows, rng), self.keep)
         if not drawn.n:
             raise self.refuse()
         if drawn.n <= rows:
@@ -329,11 +329,11 @@ class FilteredSource:
 
     def batches(self) -> Iterator[RankingLog]:
         """Yield the rankings that are kept in batches, in order."""
-        filtered = (_kept(batch, self.keep) for batch in MappedSource(self.source).batches())
+        filtered = (_fitting(batch, self.keep) for batch in MappedSource(self.source).batches())
         return (batch for batch in filtered if batch.n)
 
 
-def _kept(batch: RankingLog, keep: Callable[[RankingLog], Bools]) -> RankingLog:
+def _fitting(batch: RankingLog, keep: Callable[[RankingLog], Bools]) -> RankingLog:
     rows = np.flatnonzero(keep(batch))
     return batch if len(rows) == batch.n else batch.take(rows)
 

@@ -125,7 +125,7 @@ def abtest(  # noqa: PLR0913
         )
     if (events := reading.get("events")) is not None:
         reading["events"] = events = events.seen_at(time)
-        rewards = events.beside(rewards)
+        rewards = events.with_names(rewards)
     metrics = metrics_of(log, rewards, primary, guardrails)
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     column, _, shares = arm.partition(":")

@@ -201,7 +201,7 @@ def validate(
     """
     check_level(level)
     if (events := reading.get("events")) is not None:
-        rewards = events.beside(rewards)
+        rewards = events.with_names(rewards)
     metrics = metrics_of(log, rewards, primary, ())
     if metrics.named and not is_read(log):
         reading["rewards"] = metrics.operands

@@ -170,7 +170,7 @@ def evaluate(  # noqa: PLR0913
     reading, base = request.reading(), None if baseline == LOGGER else baseline
     if (events := request.events) is not None:
         reading["events"] = events = events.seen_at(request.time)
-        rewards = events.beside(rewards)
+        rewards = events.with_names(rewards)
     metrics = metrics_of(log, rewards, primary, guardrails)
     if metrics.named and not is_read(log):
         reading["rewards"] = metrics.operands

@@ -175,6 +175,11 @@ class RankingRows:
             selected=numbers,
             notes=(*spec.notes, *notes),
         )
+        return self._completed(log)
+
+    def _completed(self, log: RankingLog) -> RankingLog:
+        """Return the log with what was joined, its first positions, and the targets that are made of its rows."""
+        spec, parts = self.spec, self.spec.candidates
         if spec.events is not None or spec.scores:
             log = log.changed(events=spec.events, scores=spec.scores)
         if spec.depth is not None:

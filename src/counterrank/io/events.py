@@ -152,7 +152,7 @@ class Events:
             return self
         return replace(self, shown=shown_time)
 
-    def beside(self, rewards: Any) -> dict[str, Any]:
+    def with_names(self, rewards: Any) -> dict[str, Any]:
         """Return every event as a metric, and those that the user names beside them."""
         further = (
             rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
@@ -207,7 +207,7 @@ class Join:
                 continue
             value = sql.name(name)
             days = (
-                self._one(
+                self._row(
                     f"SELECT count(*) FILTER (CAST(t AS TIME) <> TIME '00:00:00') FROM (SELECT {value} AS t "
                     f"FROM events LIMIT 10000)"
                 )[0]
@@ -268,7 +268,7 @@ class Join:
     def refuse_types(self, types: Mapping[str, pa.DataType]) -> None:
         """Raise where there is no event, or where a key or a time is missing or of another type."""
         # A file without rows has no types: their message would mislead.
-        if not self._one("SELECT count(*) FROM (SELECT 1 FROM events LIMIT 1)")[0]:
+        if not self._row("SELECT count(*) FROM (SELECT 1 FROM events LIMIT 1)")[0]:
             raise LogError(f"{self.name} is empty: there are no events to join")
         used = {theirs: "to join by" for _, theirs in self.events.keys}
         if self.events.time is not None:
@@ -305,29 +305,29 @@ class Join:
             if not (values.is_number(kind) or pa.types.is_boolean(kind)):
                 raise ConfigError(f"{subject} gives {kind}; a reward is a number")
 
-    def _one(self, query: str) -> tuple[Any, ...]:
+    def _row(self, query: str) -> tuple[Any, ...]:
         row: tuple[Any, ...] = self.opened.execute(query).fetchall()[0]
         return row
 
     def _audited(self, shown: str, inside: str, pages: Sequence[int]) -> JoinedEvents:
         keys = self.events.keys
-        (rows,) = self._one("SELECT count(*) FROM events")
-        joined, several, early, late = self._one(
+        (rows,) = self._row("SELECT count(*) FROM events")
+        joined, several, early, late = self._row(
             f"SELECT count(DISTINCT event) FILTER ({inside}), count(*) FILTER ({inside}) - "
             f"count(DISTINCT event) FILTER ({inside}), count(DISTINCT event) FILTER (later < 0), "
             f"count(DISTINCT event) FILTER (later >= 0 AND NOT ({inside})) FROM pairs"
         )
         unmatched = 'SELECT e.* FROM events e WHERE e." number" NOT IN (SELECT event FROM pairs)'
-        (lost,) = self._one(f"SELECT count(*) FROM ({unmatched})")
+        (lost,) = self._row(f"SELECT count(*) FROM ({unmatched})")
         elsewhere = 0
         if lost and 0 < len(pages) < len(keys):
             by = " AND ".join(f"u.{sql.name(keys[i][1])} = s.k{i}" for i in pages)
-            (elsewhere,) = self._one(
+            (elsewhere,) = self._row(
                 f'SELECT count(DISTINCT u." number") FROM ({unmatched}) u JOIN ({shown}) s ON {by}'
             )
         orphans = lost - elsewhere
         copies = [*filter(None, self._copies(rows + self.removed))]
-        repeats = self._one("SELECT count(*) FROM repeats")[0]
+        repeats = self._row("SELECT count(*) FROM repeats")[0]
         findings = [
             *self._matched(rows, joined, lost, shown),
             _finding("orphans", orphans, rows, "find no ranking", "events of pages that are not in the "
@@ -367,7 +367,7 @@ class Join:
         if times:
             # An id of a row's own tells nothing: a copy that is sent again gets another.
             counts = ", ".join(f"count(DISTINCT {sql.name(n)})" for n in names)
-            distinct = dict(zip(names, self._one(f"SELECT {counts} FROM events"), strict=True))
+            distinct = dict(zip(names, self._row(f"SELECT {counts} FROM events"), strict=True))
             used = {theirs for _, theirs in self.events.keys}
             names = [n for n in names if distinct[n] < rows or n in used]
         by = ", ".join(map(sql.name, names))
@@ -376,7 +376,7 @@ class Join:
             f'CREATE TEMP TABLE repeats AS SELECT * FROM (SELECT " number" AS number, {when} - lag({when}) OVER '
             f'(PARTITION BY {by} ORDER BY {when}, " number") AS gap FROM events) WHERE gap <= {2 * _AGAIN}'
         )
-        soon, later = self._one(
+        soon, later = self._row(
             f"SELECT count(*) FILTER (gap <= {_AGAIN}), count(*) FILTER (gap > {_AGAIN}) FROM repeats"
         )
         self.opened.execute(f"DELETE FROM repeats WHERE gap > {_AGAIN}")
@@ -398,8 +398,8 @@ class Join:
                 f'{chosen} FROM pairs p JOIN events e ON p.event = e." number" WHERE {self.inside} AND p.event NOT IN '
                 '(SELECT number FROM repeats)) GROUP BY " id")'
             )
-            (total,) = self._one(f"SELECT sum({value}) FROM rewards")
-            (unique,) = self._one(once)
+            (total,) = self._row(f"SELECT sum({value}) FROM rewards")
+            (unique,) = self._row(once)
             if total is not None and unique and abs(total - unique) > 1e-9 * abs(unique):
                 parts.append(f"{name} by {in_percent(total / unique - 1)}")
         return parts
@@ -449,12 +449,14 @@ class Join:
     @property
     def _line(self) -> str:
         """The line of a job that leaves out copies."""
-        rows = self._one("SELECT count(*) FROM events")[0]
-        (repeats,) = self._one("SELECT count(*) FROM repeats") if self._made("repeats") else (0,)
+        rows = self._row("SELECT count(*) FROM events")[0]
+        (repeats,) = (
+            self._row("SELECT count(*) FROM repeats") if self._has_table("repeats") else (0,)
+        )
         names = [name for name in self.columns if name not in self.times]
         # An id that copies share is the key; else all that an event says but its time.
         for name in names:
-            (distinct,) = self._one(f"SELECT count(DISTINCT {sql.name(name)}) FROM events")
+            (distinct,) = self._row(f"SELECT count(DISTINCT {sql.name(name)}) FROM events")
             if abs(distinct - (rows - repeats)) <= _WARNED * rows and name not in {
                 theirs for _, theirs in self.events.keys
             }:
@@ -464,14 +466,14 @@ class Join:
             names = [
                 n
                 for n in names
-                if self._one(f"SELECT count(DISTINCT {sql.name(n)}) FROM events")[0] < rows
+                if self._row(f"SELECT count(DISTINCT {sql.name(n)}) FROM events")[0] < rows
             ]
         line = f"unique = [{', '.join(json.dumps(name) for name in names)}]"
         return f"count each once, with {line} in [events] (of cr.Events in Python)"
 
-    def _made(self, table: str) -> bool:
+    def _has_table(self, table: str) -> bool:
         return bool(
-            self._one(
+            self._row(
                 f"SELECT count(*) FROM duckdb_tables() WHERE table_name = {sql.literal(table)}"
             )[0]
         )

@@ -110,7 +110,7 @@ class DataFile:
     #: The temporary folder it lies in, if any, which lasts as long as its files.
     room: Any = field(default=None, compare=False)
     #: The Parquet file that was made of it, once it was read.
-    made: "list[DataFile]" = field(default_factory=list, compare=False, repr=False)
+    as_parquet: "list[DataFile]" = field(default_factory=list, compare=False, repr=False)
 
     @property
     def title(self) -> str:

@@ -335,7 +335,7 @@ class ReadOptions:
             return options
         # Each event is a reward; others may stand in the log.
         events = self.events.seen_at(None)
-        return replace(options, rewards=events.beside(self.rewards), events=events)
+        return replace(options, rewards=events.with_names(self.rewards), events=events)
 
     def _refuse_unknown_parts(self) -> None:
         named = ("propensity", *dict.fromkeys([*(self.targets or ()), *self.policies]))

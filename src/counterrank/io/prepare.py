@@ -365,11 +365,11 @@ class Lists:
             item.name: f" {item.name}" if item.name in used else item.name for item in named
         }
 
-    def made(self) -> LogSpec:
+    def list_spec(self) -> LogSpec:
         """Return the spec of what rows that are positions become."""
         spec, renamed_to = self.spec, self.beside
 
-        def listed(item: Field) -> Field:
+        def as_list(item: Field) -> Field:
             return replace(item, form="list") if item.columns[0] in self.lists else item
 
         def renamed(item: Field) -> Field:
@@ -385,7 +385,7 @@ class Lists:
                 categories={renamed_to[name]: labels for name, labels in parts.categories.items()},
             )
         groups: dict[str, Any] = {
-            group: {name: listed(item) for name, item in getattr(spec, group).items()}
+            group: {name: as_list(item) for name, item in getattr(spec, group).items()}
             for group in ("fields", "targets", "dists", "rewards")
         }
         return replace(
@@ -479,7 +479,7 @@ class Lists:
         self, column: pa.ChunkedArray, name: str, rows: Ints, sizes: Ints, place: PlaceOf
     ) -> pa.Array | None:
         """The one value per ranking has; None for a guessed segment whose values differ."""
-        ordered = _taken(values.plain(values.one_chunk(column)), rows)
+        ordered = _rows_of(values.plain(values.one_chunk(column)), rows)
         first = np.cumsum(sizes) - sizes
         result = ordered.take(pa.array(first))
         if name == self.spec.ranking or pa.types.is_null(ordered.type):
@@ -523,7 +523,7 @@ def _order(code: Ints, position: Ints) -> Ints:
     return np.lexsort((position, code))
 
 
-def _taken(array: pa.Array, rows: Ints) -> pa.Array:
+def _rows_of(array: pa.Array, rows: Ints) -> pa.Array:
     unchanged = len(rows) == len(array) and bool((np.diff(rows) == 1).all())
     return array if unchanged else array.take(pa.array(rows))
 
@@ -531,5 +531,5 @@ def _taken(array: pa.Array, rows: Ints) -> pa.Array:
 def as_listed(column: pa.ChunkedArray, rows: Ints, sizes: Ints) -> pa.Array:
     """Return chosen rows of a column as consecutive lists of `sizes` entries."""
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), type=pa.int64())
-    entries = _taken(values.plain(values.one_chunk(column)), rows)
+    entries = _rows_of(values.plain(values.one_chunk(column)), rows)
     return pa.LargeListArray.from_arrays(offsets, entries)

@@ -273,7 +273,7 @@ def _by_ranking(table: pa.Table, spec: LogSpec, events: Events | None) -> tuple[
         table = rankings_in(table, spec, events)
         # Guessed segments that differ within a ranking were left out.
         segments = tuple(name for name in spec.segments if name in table.column_names)
-        spec = replace(Lists(spec).made(), segments=segments)
+        spec = replace(Lists(spec).list_spec(), segments=segments)
     if events is None:
         return table, spec
     joined: list[JoinedEvents] = []
@@ -433,7 +433,7 @@ Pick = Callable[[int], NDArray[np.int64]]
 
 
 def read_part(
-    part: FilePart,
+    file_part: FilePart,
     spec: LogSpec,
     *,
     where: Where | None = None,
@@ -444,10 +444,12 @@ def read_part(
 
     Memory is that of a batch or two.
     """
-    start = part.start
+    start = file_part.start
     columns = spec.to_read(None, where)
-    for table in tables.row_groups(part.file, part.groups, columns, rows=rows or batch_rows(spec)):
-        with guard(part.file.title, prefix=True):
+    for table in tables.row_groups(
+        file_part.file, file_part.groups, columns, rows=rows or batch_rows(spec)
+    ):
+        with guard(file_part.file.title, prefix=True):
             log = _decoded(table, spec, start, where, pick)
         start += table.num_rows
         # A suspended generator keeps its variables alive: let go of each batch before the next is

@@ -144,14 +144,14 @@ class FileSource:
             self._first.append(rows)
         return self._first[0]
 
-    def read_part(self, part: FilePart, *, rows: int | None = None) -> Iterator[RankingLog]:
+    def read_part(self, file_part: FilePart, *, rows: int | None = None) -> Iterator[RankingLog]:
         """Yield the rankings of one part in batches."""
-        return read_part(part, self.spec, where=self.where, rows=rows)
+        return read_part(file_part, self.spec, where=self.where, rows=rows)
 
     def batches(self, *, rows: int | None = None) -> Iterator[RankingLog]:
         """Yield all rankings in batches, in order."""
-        for part in self.parts:
-            yield from self.read_part(part, rows=rows)
+        for file_part in self.parts:
+            yield from self.read_part(file_part, rows=rows)
 
     def close(self) -> None:
         """Remove the files that were made for this source."""
@@ -230,13 +230,13 @@ class FileSource:
         pieces = map_in_order(pairs, read, threads=self.workers)
         return concat([log for logs in pieces for log in logs])
 
-    def _length(self, part: FilePart) -> int:
+    def _length(self, file_part: FilePart) -> int:
         """Return how many rankings of a part are read: those that fit the condition."""
         where = self.where
         if where is None:
-            return part.rows
+            return file_part.rows
         pieces = tables.row_groups(
-            part.file, part.groups, where.columns, rows=batch_rows(self.spec)
+            file_part.file, file_part.groups, where.columns, rows=batch_rows(self.spec)
         )
         return sum(len(where.rows(piece)) for piece in pieces)
 

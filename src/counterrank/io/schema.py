@@ -203,17 +203,13 @@ class _Resolver:
             self.refuse_keys(options.events, action)
         layout = self.layout(action)
         rewards = {name: self.reward(name, column) for name, column in options.rewards.items()}
-        fields = {
-            "action": action,
-            "reward": next(iter(rewards.values()), None) or self.field("reward"),
-        }
+        reward = next(iter(rewards.values()), None) or self.field("reward")
+        fields = {"action": action, "reward": reward}
         propensity, logger = self.logging_policy()
         if propensity is not None:
             fields["propensity"] = propensity
         targets, guessed = self.targets({**fields, **rewards})
-        named = (LOGGING, *targets) if options.dists else ()
-        companions = {name: self.companion(name, "dist") for name in named}
-        dists = {name: field for name, field in companions.items() if field is not None}
+        dists = self.distributions(targets)
         context = self.context()
         placed = ("ranking", "position") if layout == "long" else ()
         single = {role: self.single(role) for role in (*placed, "unit", "behavior", "weight")}
@@ -242,10 +238,7 @@ class _Resolver:
             context=context,
             segments=segments,
             candidates=parts,
-            lists={
-                name: TargetLists(path, str(options.column("query")))
-                for name, path in options.target_lists.items()
-            },
+            lists=self.target_lists(),
             kind=self.kind(),
             position_weights=options.position_weights,
             missing_reward=options.missing_reward,
@@ -254,6 +247,17 @@ class _Resolver:
             guessed=(*guessed, *(name for name in segments if name not in named_segments)),
             notes=(*self.notes(fields), *((TIES_DROPPED,) if options.drop_ties else ())),
         )
+
+    def distributions(self, targets: Iterable[str]) -> dict[str, Field]:
+        """Return the whole distributions of the logger and of targets, where the user wants them."""
+        named = (LOGGING, *targets) if self.options.dists else ()
+        companions = {name: self.companion(name, "dist") for name in named}
+        return {name: field for name, field in companions.items() if field is not None}
+
+    def target_lists(self) -> dict[str, TargetLists]:
+        """Return the targets whose lists stand in files."""
+        query = str(self.options.column("query"))
+        return {name: TargetLists(path, query) for name, path in self.options.target_lists.items()}
 
     def layout(self, action: Field) -> str:
         """Whether a row is a ranking, its items in lists or numbered columns, or a position."""
@@ -534,7 +538,7 @@ class _Resolver:
         scored = [name for name, policy in policies.items() if policy.needs_scores]
         teams = () if logger is None else logger.teams
         scores = {name: self.scores(name) for name in dict.fromkeys([*scored, *teams])}
-        items = self.beside(options.column("candidates"))
+        items = self.list_field(options.column("candidates"))
         if long:
             # A row for each candidate, shown or not, whose position is missing where it was not.
             unshown = self.table[self.single("position") or ""].null_count
@@ -569,7 +573,7 @@ class _Resolver:
         unmapped = {name: name for name in self.names if name.startswith(FEATURE)}
         fields = []
         for title, column in {**unmapped, **mapped}.items():
-            field = self.find(column) if long else self.beside(column)
+            field = self.find(column) if long else self.list_field(column)
             fits = field is not None and (field.form == "scalar" if long else field.has_lists)
             if field is not None and fits:
                 fields.append(replace(field, title=title))
@@ -585,7 +589,7 @@ class _Resolver:
                 )
         return tuple(fields)
 
-    def beside(self, name: str | tuple[str, ...]) -> Field | None:
+    def list_field(self, name: str | tuple[str, ...]) -> Field | None:
         """Return a field of lists; text without brackets, "a b c", is one where only lists can stand."""
         field = self.find(name)
         scalar = field is not None and field.form == "scalar"

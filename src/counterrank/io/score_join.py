@@ -7,7 +7,7 @@ by piece, and its rows keep their order. A log that lists no candidates gets tho
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,7 +35,7 @@ WithScores = tuple[list[DataFile], ReadOptions, tuple[JoinedScores, ...]]
 class ScoreTable:
     """A table of scores beside a log: the keys of both, and the columns of scores by their name in the log."""
 
-    given: Scores
+    scores: Scores
     keys: tuple[tuple[str, str], ...]
     columns: dict[str, str]
 
@@ -59,7 +59,7 @@ class LogColumns:
         return {str(self.options.column(role)) for role in ("ranking", "position")} <= {*self.names}
 
     @property
-    def listed(self) -> str:
+    def list_column(self) -> str:
         """The column of lists whose entries are scored: candidates, or else what was shown."""
         column = str(self.options.column("candidates"))
         return column if column in self.names else str(self.options.column("action"))
@@ -72,7 +72,7 @@ class LogColumns:
     @property
     def item(self) -> set[str]:
         """What an item may be called as a key."""
-        return {"action", "candidates", str(self.options.column("action")), self.listed}
+        return {"action", "candidates", str(self.options.column("action")), self.list_column}
 
 
 def described(scores: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
@@ -268,7 +268,7 @@ class _ScoreJoin:
             if self.log.is_long or not self.items:
                 number, row = start + np.arange(piece.num_rows), None
             else:
-                lists = values.as_lists(piece[self.log.listed], self.log.listed)
+                lists = values.as_lists(piece[self.log.list_column], self.log.list_column)
                 row, place = values.places(values.entry_counts(lists))
                 number = ((start + row) << 20) + place
             columns[" id"] = pa.array(number)
@@ -339,7 +339,7 @@ class _ScoreJoin:
             counts = np.ones(piece.num_rows, dtype=np.int64)
             in_lists = not self.log.is_long and bool(self.items)
             if in_lists:
-                name = self.log.listed
+                name = self.log.list_column
                 counts = values.entry_counts(values.as_lists(piece[name], name))
             scored = take(int(counts.sum()))
             for name, column in zip(self.scores, self.table.columns, strict=True):
@@ -369,7 +369,7 @@ class _ScoreJoin:
         for piece, shown in self._read():
             # Rankings without an item have no key.
             filled = int(
-                (values.entry_counts(values.as_lists(piece[self.log.listed], "")) > 0).sum()
+                (values.entry_counts(values.as_lists(piece[self.log.list_column], "")) > 0).sum()
             )
             if filled < piece.num_rows:
                 raise LogError(
@@ -434,22 +434,11 @@ class _ScoreJoin:
         differ = count("SELECT count(*) FROM scores WHERE differ")
         hit = f"SELECT 1 FROM log l WHERE {self._same('l', 's')}"
         joined = count(f"SELECT sum(c) FROM scores s WHERE EXISTS ({hit})")
-        temporary = opened.execute(
-            "SELECT table_name FROM duckdb_tables() WHERE temporary"
-        ).fetchall()
-        added = 0
-        if ("added",) in temporary:
-            added = count("SELECT count(*) FROM added")
-        elif ("pages",) in temporary:
-            page = self._same("p", "s", self.requests)
-            added = count(
-                f"SELECT count(*) FROM scores s WHERE EXISTS (SELECT 1 FROM pages p WHERE {page}) "
-                f"AND NOT EXISTS ({hit})"
-            )
+        added = self._count_added(opened, count, hit)
         orphans, candidates = rows - joined - added, count("SELECT count(*) FROM log")
         if not joined:
             raise LogError(
-                f"{self.table.given.title}: none of the {rows:,} rows finds a candidate of the log"
+                f"{self.table.scores.title}: none of the {rows:,} rows finds a candidate of the log"
                 f"{self._difference(opened)}",
                 remedy="join by columns that mean the same in both "
                 f"({listed([shown for shown, _ in self.table.keys])})",
@@ -462,7 +451,7 @@ class _ScoreJoin:
             + count(f"SELECT count(*) FROM scores s WHERE {column} IS NULL AND EXISTS ({hit})")
             for column, name in zip(self.scores, self.table.columns, strict=True)
         }
-        shown = self.table.given.title
+        shown = self.table.scores.title
         findings = [
             Finding("scores-join", PASSED, f"{in_percent(joined / rows)} of the {rows:,} rows of {shown} "
                     f"find a candidate" + (f", {added:,} name further candidates" if added else "")),
@@ -481,6 +470,21 @@ class _ScoreJoin:
             shown, rows, joined, orphans, rows - keys, added, missing,
             tuple(finding for finding in findings if finding is not None),
         )  # fmt: skip
+
+    def _count_added(self, opened: Any, count: Callable[[str], int], hit: str) -> int:
+        """Return how many rows of the table name further candidates of a page that the log shows."""
+        temporary = opened.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE temporary"
+        ).fetchall()
+        if ("added",) in temporary:
+            return count("SELECT count(*) FROM added")
+        if ("pages",) in temporary:
+            page = self._same("p", "s", self.requests)
+            return count(
+                f"SELECT count(*) FROM scores s WHERE EXISTS (SELECT 1 FROM pages p WHERE {page}) "
+                f"AND NOT EXISTS ({hit})"
+            )
+        return 0
 
     def _difference(self, opened: Any) -> str:
         """Show keys of both tables, where they have none in common."""

@@ -100,8 +100,35 @@ def parsed(
 
     What may not run is refused; with `one_row` also what takes several rows together, or makes several of one.
     """
+    expression = f"{what} {text[:200]!r}"
+    node = _select_node(text, expression, remedy)
+    nodes = list(_inside(node))
+    if any(item.get("class") in ("SUBQUERY", "WINDOW") for item in nodes):
+        raise ConfigError(f"{expression} looks at rows of its own; it may not")
+    columns = tuple(
+        dict.fromkeys(item["column_names"][0] for item in nodes if item.get("column_names"))
+    )
+    functions = {str(item["function_name"]).lower() for item in nodes if "function_name" in item}
+    changing = set(map(str.lower, columns)) & {*_PRESENT}
+    if functions:
+        changing |= functions & _changing()
+    if one_row and (several := functions & _of_several_rows()):
+        raise ConfigError(
+            f"{expression} uses {min(several)}, which is not about one row; a condition keeps "
+            "each row once or not at all"
+        )
+    if changing:
+        raise ConfigError(
+            f"{expression} uses {min(changing)}, which may change while the log is read; "
+            "write the day itself (job files know {date} and {yesterday})"
+        )
+    return node["select_list"][0], columns
+
+
+def _select_node(text: str, expression: str, remedy: str) -> Json:
+    """Return the tree of `SELECT (text) FROM log`; raise, about `expression`, unless it is that and no more."""
     # The line end closes a comment, should there be one.
-    before, expression = "SELECT (", f"{what} {text[:200]!r}"
+    before = "SELECT ("
     with connection() as opened:
         answer = opened.execute(
             "SELECT json_serialize_sql(?)", [f"{before}{text}\n) FROM log"]
@@ -127,27 +154,7 @@ def parsed(
         or node.get("where_clause")
     ):
         raise ConfigError(f"{expression} must be one SQL expression", remedy=remedy)
-    nodes = list(_inside(node))
-    if any(item.get("class") in ("SUBQUERY", "WINDOW") for item in nodes):
-        raise ConfigError(f"{expression} looks at rows of its own; it may not")
-    columns = tuple(
-        dict.fromkeys(item["column_names"][0] for item in nodes if item.get("column_names"))
-    )
-    functions = {str(item["function_name"]).lower() for item in nodes if "function_name" in item}
-    changing = set(map(str.lower, columns)) & {*_PRESENT}
-    if functions:
-        changing |= functions & _changing()
-    if one_row and (several := functions & _of_several_rows()):
-        raise ConfigError(
-            f"{expression} uses {min(several)}, which is not about one row; a condition keeps "
-            "each row once or not at all"
-        )
-    if changing:
-        raise ConfigError(
-            f"{expression} uses {min(changing)}, which may change while the log is read; "
-            "write the day itself (job files know {date} and {yesterday})"
-        )
-    return node["select_list"][0], columns
+    return node
 
 
 def _inside(node: Any) -> Iterator[dict[str, Any]]:

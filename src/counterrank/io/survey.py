@@ -303,7 +303,7 @@ def _prepared(
     columns: tuple[str, ...] | None = spec.to_read(events, options.where)
     with guard(path, prefix=spec.layout == "long"):
         if spec.layout == "long":
-            survey.spec, columns = Lists(spec).made(), None
+            survey.spec, columns = Lists(spec).list_spec(), None
             shown = files[0].title if len(files) == 1 else path
             pieces = ((piece, shown) for piece in rankings_of(files, spec, events))
             files = tables.written(pieces, survey.absorb if events is None else None)

@@ -99,14 +99,14 @@ def parquet(file: DataFile) -> DataFile:
     """Return a file as Parquet: itself, or what is made of it when it is asked for first."""
     if file.format == "parquet":
         return file
-    if not file.made:
+    if not file.as_parquet:
         with guard(file.path, prefix=True), steady(file):
             if file.compression is not None:
                 # Before a parser sees it: an error from a Python file below Arrow's threads leaves
                 # them waiting for ever when the process ends.
                 refuse_endless(file)
-            file.made.extend(_MADE[file.format](file))
-    return replace(file.made[0], partitions=file.partitions, table=file.table)
+            file.as_parquet.extend(_MADE[file.format](file))
+    return replace(file.as_parquet[0], partitions=file.partitions, table=file.table)
 
 
 def read_table(file: DataFile, columns: Columns = None) -> pa.Table:

@@ -281,7 +281,7 @@ def _read_with_metrics(
     from counterrank.io import in_memory
 
     if (events := reading.get("events")) is not None:
-        rewards = events.beside(rewards)
+        rewards = events.with_names(rewards)
     reward_names = log.rewards if isinstance(log, RankingLog) else ()
     metrics = Metrics.requested(reward_names, rewards, primary, guardrails)
     if not metrics.named:
