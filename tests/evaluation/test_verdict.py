@@ -216,7 +216,7 @@ def test_the_recommended_auto_is_judged_by_the_weights_it_rests_on(gentle):
     options = {"audit": False, "independent_rows": True, "target_is_fresh": True}
     whole = cr.evaluate(gentle, estimators=["auto"], **options)
     # Here the interval is that of whole rankings, and heavy weights would make it wrong.
-    assert whole.estimate().weighted == 1.0 and whole.estimate().basis == "ips"
+    assert whole.estimate().weighted > 0.5 and whole.estimate().basis == "ips"
     assert {"tail", "concentration"} <= set(statuses(whole))
     assert whole.verdict["level"] == "reliable", whole.verdict["reasons"]
     further = gentle_log(6000, K=5, shift=3.0)

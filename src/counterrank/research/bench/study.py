@@ -1,12 +1,12 @@
 """A study: every estimator on the same logs of every world, in several processes, resumed where it stopped."""
 
 import os
-import pickle
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -180,7 +180,7 @@ def _processes(jobs: int | None, selected: Sequence[Method], places: Sequence[Wo
     entries: list[Method | World] = [*selected, *places]
     for entry in entries:
         try:
-            pickle.dumps(entry)
+            ForkingPickler.dumps(entry)
         except Exception as problem:
             if jobs is None:
                 return 1
@@ -226,7 +226,7 @@ def _folder_name(name: str) -> str:
     """Return a folder's name for a world: readable, and different for different names.
 
     >>> _folder_name("text 0")
-    'text-0-84131b48'
+    'text-0-3e8d4ab8'
     """
     readable = re.sub(r"[^A-Za-z0-9.=]+", "-", name).strip("-.")[:60]
     return f"{readable}-{zlib.crc32(name.encode()):08x}"

@@ -51,7 +51,7 @@ class Trial:
     --------
     >>> trial = worlds("published:1")[0].draw(0)
     >>> trial.log.n, trial.target, round(trial.truth, 2)
-    (1000, 'new', 6.24)
+    (1000, 'new', 6.14)
     """
 
     log: RankingLog
