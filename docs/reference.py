@@ -158,7 +158,8 @@ _RESULTS = """\
 
 Every command writes its result with `--json FILE`, and in Python `result.save(path)` does. `counterrank.load(path)`
 reads any of them back. All results have `summary()` (text), `table` (a pandas data frame), `plot()` (a matplotlib
-figure), `to_html(path)` (one page) and `save(path)` (JSON); `learn` and `plan` save the policy with the result inside.
+figure), `to_html(path)` (one page),
+`to_markdown(path)` and `save(path)` (JSON); `learn` and `plan` save the policy with the result inside.
 `counterrank explain FILE` prints in at most ten lines what a result says and does not say.
 `counterrank explain --repro FILE` prints what a bug report needs, without names, paths or values of the log.
 

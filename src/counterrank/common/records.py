@@ -135,7 +135,7 @@ def square(rows: Sequence[Sequence[float]]) -> bool:
 
 
 class Result:
-    """What a command returns: `summary()`, `table`, `plot()`, `to_html(path)` and `save(path)`.
+    """What a command returns: `summary()`, `table`, `plot()`, `to_html(path)`, `to_markdown(path)`, `save(path)`.
 
     `counterrank.load(path)` reads it back. In notebooks and terminals it shows itself.
     """
@@ -189,6 +189,15 @@ class Result:
         from counterrank.report.html import page
 
         text = page(self.document())
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def to_markdown(self, path: Path | None = None) -> str:
+        """Return what a terminal shows as Markdown, and write it to `path` if one is given."""
+        from counterrank.report.markdown import markdown
+
+        text = markdown(self.document(BRIEF))
         if path is not None:
             write_text(path, text)
         return text
