@@ -11,8 +11,8 @@ from counterrank.report.document import (
     AxisScale,
     Figure,
     Row,
-    around,
     around_intervals,
+    axis_around,
     tick_names,
 )
 
@@ -55,7 +55,7 @@ def test_nothing_to_show_draws_nothing() -> None:
 
 
 def test_equal_values_still_have_an_axis() -> None:
-    scale = around([2.0, 2.0])
+    scale = axis_around([2.0, 2.0])
     assert scale.low < 2.0 < scale.high
 
 
@@ -63,7 +63,7 @@ def test_equal_values_still_have_an_axis() -> None:
 def test_a_signed_axis_has_a_tick_on_each_side_of_zero_with_equal_decimals(
     low: float, width: float
 ) -> None:
-    scale = around([low, low + width], also=[0.0])
+    scale = axis_around([low, low + width], also=[0.0])
     ticks = scale.ticks()
     assert any(tick < 0 for tick in ticks) and any(tick > 0 for tick in ticks)
     names = tick_names(ticks, signed=True)
@@ -71,6 +71,6 @@ def test_a_signed_axis_has_a_tick_on_each_side_of_zero_with_equal_decimals(
 
 
 def test_tiny_values_have_an_axis_of_their_own():
-    scale = around([1e-13, 3e-13])
+    scale = axis_around([1e-13, 3e-13])
     assert scale.low < 1e-13 < 3e-13 < scale.high < 4e-13
     assert [tick for tick in scale.ticks() if scale.inside(tick)] == scale.ticks() != []

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from counterrank.common.messages import say
 from counterrank.evaluation import ABTest, ArmLift, ArmMetric, GuardrailResult
-from counterrank.report.answer import listed
+from counterrank.report.answer import joined_names
 from counterrank.report.document import (
     BRIEF,
     PAGE,
@@ -53,7 +53,7 @@ def sentences(test: ABTest) -> list[str]:
     lines = [sentence(f"this test is not valid: {note.text}") for note in fatal]
     if not any(note.code == "sample-ratio" for note in fatal):
         lines = [*_sample_ratio(test), *lines]
-    for metric in sorted(test.metrics, key=lambda each: not each.primary):
+    for metric in sorted(test.metrics, key=lambda measure: not measure.primary):
         for lift in metric.lifts:
             lines.append(_answer(test, metric, lift))
             lines += [_saving(metric, lift)] if test.valid else []
@@ -71,7 +71,7 @@ def _sample_ratio(test: ABTest) -> Iterator[str]:
     ratio = test.sample_ratio
     if ratio is None or not ratio.counts:
         return
-    counts = listed([f"{name} {count(size)}" for name, size in ratio.counts.items()], "and")
+    counts = joined_names([f"{name} {count(size)}" for name, size in ratio.counts.items()], "and")
     planned = "as planned" if ratio.planned else "as chance divides them"
     p = "p > 0.99" if ratio.p_value > 0.99 else f"p = {ratio.p_value:.2g}"
     yield f"The sample ratio is right: {counts} {ratio.counted}, {planned} ({p})."
@@ -92,17 +92,17 @@ def _answer(test: ABTest, metric: ArmMetric, lift: ArmLift) -> str:
         return f"No difference between {to} and {source} in {metric.name} was found: {size} {unit} {reach}."
     size = plain(abs(number.value), error)
     if unit == "per ranking":
-        more = "more" if low > 0 else "less"
-        return f"{to} earns {size} {more} {metric.name} per ranking than {source} {reach}."
-    more = "higher" if low > 0 else "lower"
-    return f"{metric.name} ({unit}) is {size} {more} with {to} than with {source} {reach}."
+        comparison = "more" if low > 0 else "less"
+        return f"{to} earns {size} {comparison} {metric.name} per ranking than {source} {reach}."
+    comparison = "higher" if low > 0 else "lower"
+    return f"{metric.name} ({unit}) is {size} {comparison} with {to} than with {source} {reach}."
 
 
 def _saving(metric: ArmMetric, lift: ArmLift) -> str:
-    other = lift.plain
+    difference = lift.plain
     if lift.headline == "pooled" and known(lift.saved):
-        reach = span(other.low, other.high, other.stderr, sign=True)
-        size = plain(other.value, other.stderr, sign=True)
+        reach = span(difference.low, difference.high, difference.stderr, sign=True)
+        size = plain(difference.value, difference.stderr, sign=True)
         times = 1.0 / max(1.0 - lift.saved, 1e-9)
         return (
             f"For {metric.name} every row was read for both rankers, which saves "
@@ -135,16 +135,16 @@ def _decision(test: ABTest) -> str:
         )
     if decision.rows is None:
         return f"Decision: go on. {why} How long cannot be said from so few rankings."
-    more = f"about {roughly(decision.rows)} more rankings"
+    amount = f"about {roughly(decision.rows)} more rankings"
     if decision.days is not None:
         days = count(decision.days)
-        more = f"{days} more {'day' if decision.days == 1 else 'days'}, {more}"
+        amount = f"{days} more {'day' if decision.days == 1 else 'days'}, {amount}"
     aim = f"a lift of {percent(decision.practical)} would then show four times in five"
     look = "" if test.sequential else (
         f" Look again then, or give {say('--sequential', python='sequential=True')} for intervals that are "
         "valid at every look."
     )  # fmt: skip
-    return f"Decision: go on for {more}: {aim}. {why}{look}"
+    return f"Decision: go on for {amount}: {aim}. {why}{look}"
 
 
 def _chart(test: ABTest) -> Figure:

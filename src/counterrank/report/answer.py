@@ -52,12 +52,15 @@ def answer(reading: Reading) -> list[Block]:
     facts = Paragraph(" · ".join(facts_of(reading)), "facts", detail=BRIEF)
     if reading.failed:
         return [facts, *_refused(reading)]
-    first, *more = forests(reading)
+    first, *further = forests(reading)
     told = " ".join([*map(str, first.lines), *facts_of(reading)[:1]])
     return [
         facts,
         first,
-        *(Fold(f"More metrics: {_names(one)}", [replace(one, detail=BRIEF)]) for one in more),
+        *(
+            Fold(f"More metrics: {_names(forest)}", [replace(forest, detail=BRIEF)])
+            for forest in further
+        ),
         Fold("Text to paste into a message", [Paragraph(told)]),
     ]
 
@@ -96,8 +99,8 @@ def headline(reading: Reading) -> Phrase:
             pieces += [f"{verb} ", *names_apart(first, joined), ". "]
         if names[len(first) :]:
             pieces += [*names_apart(names[len(first) :], "and"), " could be shipped too. "]
-    if not pieces and (same := groups.get("same")):
-        pieces = [*names_apart([*same, reading.baseline], "and"), " are the same."]
+    if not pieces and (identical := groups.get("same")):
+        pieces = [*names_apart([*identical, reading.baseline], "and"), " are the same."]
     return Phrase.of_pieces(*pieces) if pieces else Phrase.of_pieces("Evaluation")
 
 
@@ -108,19 +111,19 @@ def names_apart(names: Sequence[str], joined: str) -> Iterator[str | tuple[str, 
     [('a',), ' or ', ('b',)]
     """
     shown = names if len(names) <= MOST_NAMES else names[: MOST_NAMES - 1]
-    more = len(names) - len(shown)
+    unnamed = len(names) - len(shown)
     for place, name in enumerate(shown):
-        last = place == len(shown) - 1 and not more
+        last = place == len(shown) - 1 and not unnamed
         yield f" {joined} " if place and last else ", " if place else ""
         yield (name,)
-    if more:
-        yield f" {joined} {more} more"
+    if unnamed:
+        yield f" {joined} {unnamed} more"
 
 
-def listed(names: Sequence[str], word: str) -> str:
+def joined_names(names: Sequence[str], word: str) -> str:
     """Return names as people list them.
 
-    >>> listed(["a", "b", "c"], "or")
+    >>> joined_names(["a", "b", "c"], "or")
     'a, b or c'
     """
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {word} {names[-1]}"
@@ -153,18 +156,18 @@ def _primary_lower(reading: Reading) -> bool:
 
 def facts_of(reading: Reading) -> list[str]:
     """Return what the log is: where it is, its size, its users, the metric with its unit, the time of the run."""
-    log, made = reading.log, reading.result.provenance
-    facts = [source_of(made.command)] if made.command else []
-    most = "up to " if log.shorter else ""
-    facts.append(f"{counted(log.n, reading.ranking)} of {most}{counted(log.K, 'position')}")
+    log, provenance = reading.log, reading.result.provenance
+    facts = [source_of(provenance.command)] if provenance.command else []
+    prefix = "up to " if log.shorter else ""
+    facts.append(f"{counted(log.n, reading.ranking)} of {prefix}{counted(log.K, 'position')}")
     if 0 < log.units < log.n:
         facts.append(counted(log.units, "user"))
     if known(log.value):
         owner = "today" if reading.over_logger else "the logging policy earned"
         name = "primary metric" if len(reading.result.metrics) > 1 else "metric"
         facts.append(f"{name}: {reading.unit}, {owner} {plain(log.value, log.stderr)}")
-    if made.created:
-        facts.append(f"run {made.created}")
+    if provenance.created:
+        facts.append(f"run {provenance.created}")
     return [fact for fact in facts if fact]
 
 
@@ -205,7 +208,7 @@ def forests(reading: Reading) -> list[Forest]:
     size = MOST_METRICS - 1
     folded = (further[start : start + size] for start in range(0, len(further), size))
     return [
-        _forest(reading, metrics) for metrics in (first, *([named[0], *more] for more in folded))
+        _forest(reading, metrics) for metrics in (first, *([named[0], *chunk] for chunk in folded))
     ]
 
 
@@ -240,16 +243,16 @@ def _named(reading: Reading) -> list[_Named]:
     ranking, result = reading.ranking, reading.result
     primary = next((metric for metric in result.metrics if metric.primary), MetricResult())
     # What stands at the top of a result is what the primary says.
-    whole = replace(
+    summary = replace(
         primary, primary=True, value=reading.log.value, stderr=reading.log.stderr, estimates=result.estimates,
         recommended=result.recommended, verdict=result.verdict,
     )  # fmt: skip
-    others = [metric for metric in result.metrics if metric.recommended and not metric.primary]
+    secondary = [metric for metric in result.metrics if metric.recommended and not metric.primary]
     units = [
-        f"per {ranking}" if m.unit in ("per ranking", "") else m.unit for m in (whole, *others)
+        f"per {ranking}" if m.unit in ("per ranking", "") else m.unit for m in (summary, *secondary)
     ]
-    names = [reading.reward, *(metric.name for metric in others)]
-    return list(zip(names, units, (whole, *others), strict=True))
+    names = [reading.reward, *(metric.name for metric in secondary)]
+    return list(zip(names, units, (summary, *secondary), strict=True))
 
 
 def _shares(reading: Reading, metric: MetricResult) -> bool:
@@ -269,13 +272,15 @@ def _cell(reading: Reading, target: Target, named: _Named) -> Row | None:
     relative, grade = _shares(reading, metric), metric.verdict.of(target.name)
     rails = _rails(reading, target, metric)
     worst = min(rails, key=_gravity) if rails else None
-    whole = next((rail for rail in rails if not rail.column and rail.relative == relative), None)
+    guardrail = next(
+        (rail for rail in rails if not rail.column and rail.relative == relative), None
+    )
     scale = 100.0 if relative else 1.0
     row = interval_row(
         name, lift, outcome(*lift.decisive, lower_is_better=metric.lower_is_better),
         relative=relative, note=grade, faded=grade == "insufficient",
-        status=worst.status if worst else "", more=[_amount(reading, lift, metric)],
-        outer=_ends(whole, scale) if whole else (math.nan, math.nan),
+        status=worst.status if worst else "", hints=[_amount(reading, lift, metric)],
+        outer=_ends(guardrail, scale) if guardrail else (math.nan, math.nan),
     )  # fmt: skip
     return replace(row, reach=row.reach or NO_INTERVAL)
 
@@ -322,7 +327,7 @@ def _column(reading: Reading, named: _Named, cells: Sequence[Row | None], metric
         for rail in rails
     )
     facts = [", ".join(filter(None, (unit, f"{owner} {plain(base, metric.stderr)}")))]
-    facts.append(f"guardrail {listed([*limits], 'and')}" if limits else way)
+    facts.append(f"guardrail {joined_names([*limits], 'and')}" if limits else way)
     band = harm = None
     marked: list[float] = []
     if metric.primary and relative and known(practical):
@@ -334,10 +339,10 @@ def _column(reading: Reading, named: _Named, cells: Sequence[Row | None], metric
         edge = drawn[0].limit * (100 if relative else 1)
         harm = (edge, math.inf) if at_most(drawn[0]) else (-math.inf, edge)
         marked += [1.5 * edge]
-    most = 7 if metrics == 1 else 6 if metric.primary or metrics == 2 else 3
+    max_ticks = 7 if metrics == 1 else 6 if metric.primary or metrics == 2 else 3
     # Labels of a narrow column need more of its room.
-    room = 0.05 if most > 3 else 0.15
-    scale, ticks = around_zero(cells, marked, most=most, room=room)
+    room = 0.05 if max_ticks > 3 else 0.15
+    scale, ticks = around_zero(cells, marked, max_ticks=max_ticks, room=room)
     return Column(
         name=name, scale=scale, ticks=ticks, facts=facts, primary=metric.primary and metrics > 1,
         unit="%" if relative else reading.unit if metric.primary else unit, band=band, harm=harm,
@@ -352,11 +357,11 @@ def _line(reading: Reading, target: Target, cells: Sequence[Row | None]) -> Line
             advice=_advice(target),
         )  # fmt: skip
     if target.same:
-        same = (
+        cause = (
             f"This log shows no difference between it and {reading.baseline}: all weights are one, "
             "or all rewards are the same. Nothing to decide."
         )
-        return Line(label=target.name, note="identical", state=state, cause=same)
+        return Line(label=target.name, note="identical", state=state, cause=cause)
     if target.doubtful:
         label += ": a best guess"
     return Line(
@@ -400,13 +405,13 @@ def _reach(rail: GuardrailResult) -> str:
 
 def group_words(rails: Sequence[GuardrailResult]) -> str:
     """Return how many groups are safe, and the names of those that are not."""
-    others = [rail for rail in rails if rail.status != "safe"]
+    unsafe = [rail for rail in rails if rail.status != "safe"]
     if rails[0].group and len(rails) == 1:
         return f"{rails[0].group} {rails[0].status}"
     total = counted(len(rails), column_name(rails[0].column))
-    words = [f"{len(rails) - len(others)} of {total} safe"]
-    words += [f"{rail.group} {rail.status}" for rail in others[:MOST_NAMES]]
-    return "; ".join([*words, *(["…"] if others[MOST_NAMES:] else [])])
+    words = [f"{len(rails) - len(unsafe)} of {total} safe"]
+    words += [f"{rail.group} {rail.status}" for rail in unsafe[:MOST_NAMES]]
+    return "; ".join([*words, *(["…"] if unsafe[MOST_NAMES:] else [])])
 
 
 def _advice(target: Target) -> tuple[str, ...]:

@@ -35,26 +35,28 @@ def behavior(reading: Reading) -> list[Block]:
     lead = "Which items of the page affect the rewards, by group of users."
     tables = [
         table
-        for one in described
-        for table in (_people(reading, one), _importance(one), _groups(one))
+        for description in described
+        for table in (_people(reading, description), _importance(description), _groups(description))
     ]
-    notes = [Note(line) for one in described for line in one.notes]
+    notes = [Note(line) for description in described for line in description.notes]
     return section("Who behaves how", "behavior", *tables, *notes, lead=lead)
 
 
 def _people(reading: Reading, described: ForestDescription) -> Table:
     """Return for each side of the split that matters most on how many items a reward depends."""
     rows = []
-    for one in (one for one in described.people if one.sees):
-        sees, length = np.clip(one.sees, 0.0, 1.0), len(one.sees)
-        others = round(float((sees.sum() - sees.trace()) / length))
-        rows.append((rule_of(one), percent(one.share, digits=0), f"{others} of {length - 1}"))
+    for group in (group for group in described.people if group.sees):
+        sees, length = np.clip(group.sees, 0.0, 1.0), len(group.sees)
+        influences = round(float((sees.sum() - sees.trace()) / length))
+        rows.append(
+            (rule_of(group), percent(group.share, digits=0), f"{influences} of {length - 1}")
+        )
     head = ("group", f"share of {plural(reading.ranking)}", "other items that matter to a reward")
     return Table(f"Who looks at how many items under {described.target}", head, rows)
 
 
 def _importance(described: ForestDescription) -> Table:
-    gains = sorted(described.importance.items(), key=lambda one: -one[1])
+    gains = sorted(described.importance.items(), key=lambda entry: -entry[1])
     rows = [(column_name(name), percent(share, digits=0)) for name, share in gains if share > 0]
     caption = f"Columns that separate the groups of {described.target}: shares of the improvement"
     return Table(caption, ("context", "share"), rows)
@@ -75,7 +77,7 @@ def rule_of(leaf: Leaf | People) -> str:
     return ", ".join(map(condition_words, leaf.conditions)) or EVERYONE
 
 
-def condition_words(one: Condition) -> str:
+def condition_words(condition: Condition) -> str:
     """Return a condition as people say it.
 
     >>> from counterrank.estimators.behavior import Condition
@@ -84,14 +86,14 @@ def condition_words(one: Condition) -> str:
     >>> condition_words(Condition("x_tenure_days", "range", high=29.5, or_missing=True))
     '(tenure days ≤ 29.5 or missing)'
     """
-    name = column_name(one.column)
-    if one.labels:
-        words = f"{name} is {'not ' if one.kind == 'not in' else ''}{' or '.join(one.labels)}"
-    elif one.or_missing and one.kind == "known":
+    name = column_name(condition.column)
+    if condition.labels:
+        words = f"{name} is {'not ' if condition.kind == 'not in' else ''}{' or '.join(condition.labels)}"
+    elif condition.or_missing and condition.kind == "known":
         return f"{name} anything"
     else:
-        words = one.text(name, at_most="≤")
-    return f"({words} or missing)" if one.or_missing else words
+        words = condition.text(name, at_most="≤")
+    return f"({words} or missing)" if condition.or_missing else words
 
 
 def model_words(name: str) -> str:
@@ -103,8 +105,8 @@ def model_words(name: str) -> str:
     name, _, order = name.partition(", order ")
     if order:
         return f"{model_words(name)}, at most {order} at a time"
-    found = re.fullmatch(r"(IC|[SCINWPR])(\d*)", name)
-    if not found:
+    match = re.fullmatch(r"(IC|[SCINWPR])(\d*)", name)
+    if not match:
         return name
-    kind, number = found[1], found[2]
+    kind, number = match[1], match[2]
     return _SIZED.get(kind, name).format(number) if number else _WHOLE.get(kind, name)

@@ -34,14 +34,14 @@ from counterrank.statistics import Number
 class AxisScale:
     """An axis from `low` to `high`.
 
-    >>> AxisScale(0, 10).at(2.5), AxisScale(0, 1).ticks(4)
+    >>> AxisScale(0, 10).position(2.5), AxisScale(0, 1).ticks(4)
     (0.25, [0.0, 0.5, 1.0])
     """
 
     low: float
     high: float
 
-    def at(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """Return where a value lies, 0 to 1 inside the axis; the middle of an axis without length."""
         if self.low == self.high:
             return 0.5
@@ -54,33 +54,33 @@ class AxisScale:
     def inside(self, value: float) -> bool:
         """Return whether a value lies on the axis."""
         # An end of the axis, computed anew, may lie a rounding outside of it.
-        return -1e-9 <= self.at(value) <= 1 + 1e-9
+        return -1e-9 <= self.position(value) <= 1 + 1e-9
 
-    def step(self, most: int = 5) -> float:
+    def step(self, limit: int = 5) -> float:
         """Return the distance of ticks: 1, 2, 2.5 or 5 of a power of ten."""
-        raw = (self.high - self.low) / max(most - 1, 1)
+        raw = (self.high - self.low) / max(limit - 1, 1)
         power = 10.0 ** math.floor(math.log10(raw))
         # The 0.999 lets a range that is round but for rounding keep its round step.
         return next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw * 0.999)
 
-    def ticks(self, most: int = 5) -> list[float]:
-        """Return at most about `most` round values."""
+    def ticks(self, limit: int = 5) -> list[float]:
+        """Return at most about `limit` round values."""
         if self.low == self.high:
             return [self.low]
-        step = self.step(most)
+        step = self.step(limit)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return [_neat(index * step) for index in range(first, last + 1)]
 
 
-def around(values: Iterable[Any], *, also: Sequence[float] = ()) -> AxisScale:
+def axis_around(values: Iterable[Any], *, also: Sequence[float] = ()) -> AxisScale:
     """Return an axis that holds the finite values, with a margin; around zero it has ticks on both sides.
 
-    >>> around([1.0, None, 2.0]), around([-0.01, 1.0], also=[0.0]).ticks()
+    >>> axis_around([1.0, None, 2.0]), axis_around([-0.01, 1.0], also=[0.0]).ticks()
     (AxisScale(low=0.94, high=2.06), [-0.5, 0.0, 0.5, 1.0])
     """
-    found = [float(v) for v in (*values, *also) if known(v)] or [0.0, 1.0]
-    low, high = min(found), max(found)
+    finite = [float(v) for v in (*values, *also) if known(v)] or [0.0, 1.0]
+    low, high = min(finite), max(finite)
     # Values that differ by roundings only would be spread over the whole axis.
     if high - low < 1e-12 * max(abs(high), 1e-300):
         low, high = low - (abs(low) * 0.1 or 1.0), high + (abs(high) * 0.1 or 1.0)
@@ -103,19 +103,19 @@ def around_intervals(rows: Sequence[Any], *, also: Sequence[float] = ()) -> Axis
 
     The rest of an interval is drawn as an arrow.
     """
-    return around(bounded(rows), also=also)
+    return axis_around(bounded(rows), also=also)
 
 
 def bounded(rows: Sequence[Any]) -> list[float]:
     """Return values and ends of intervals, none farther from its value than six times the median half-width."""
     widths = sorted((r.high - r.low) / 2 for r in rows if known(r.low) and known(r.high))
     # The median, which one hopeless interval cannot move.
-    most = 6 * widths[len(widths) // 2] if widths else 0.0
+    farthest = 6 * widths[len(widths) // 2] if widths else 0.0
     values: list[float] = []
     for row in rows:
         low = row.low if known(row.low) else row.value
         high = row.high if known(row.high) else row.value
-        values += [row.value, max(low, row.value - most), min(high, row.value + most)]
+        values += [row.value, max(low, row.value - farthest), min(high, row.value + farthest)]
     return values
 
 
@@ -197,23 +197,23 @@ def normal(value: float, stderr: float, level: float) -> Number:
 
 def interval_row(
     label: str, number: Any, mark: Mark = Mark(), *, error: float | None = None, relative: bool = False,
-    sign: bool = True, more: Iterable[str] = (), **looks: Any,
+    sign: bool = True, hints: Iterable[str] = (), **looks: Any,
 ) -> Row:  # fmt: skip
     """Return a value with its interval as a row, in per cent of the baseline where it is `relative`.
 
-    `error` decides the digits, `more` are further lines for hovering, `looks` other fields of the row.
+    `error` decides the digits, `hints` are further lines for hovering, `looks` other fields of the row.
     """
     if relative:
         value, low, high = (
-            100 * one for one in (number.relative, number.relative_low, number.relative_high)
+            100 * share for share in (number.relative, number.relative_low, number.relative_high)
         )
         shown, reach = percent(number.relative, sign=True), relative_ends(number)
     else:
         value, low, high = number.value, number.low, number.high
         error = width(number) if error is None else error
         shown, reach = plain(value, error, sign=sign), span(low, high, error, sign=sign)
-    said = f"{shown} ({reach})" if reach else shown
-    tip = "\n".join(filter(None, (label, said, looks.get("note"), *more)))
+    text = f"{shown} ({reach})" if reach else shown
+    tip = "\n".join(filter(None, (label, text, looks.get("note"), *hints)))
     return Row(
         label=label, value=value, low=low, high=high, shown=shown, reach=reach, tip=tip, mark=mark, **looks
     )  # fmt: skip
@@ -446,25 +446,25 @@ class Document:
 
 def walk(blocks: Iterable[Block]) -> Iterator[Block]:
     """Yield blocks and what is folded in them, in the order of reading."""
-    for one in blocks:
-        yield one
-        if isinstance(one, Fold):
-            yield from walk(one.blocks)
+    for block in blocks:
+        yield block
+        if isinstance(block, Fold):
+            yield from walk(block.blocks)
 
 
 def section(title: str, id_: str, *blocks: Block | None, lead: str = "") -> list[Block]:
     """Return a heading with what stands below it; nothing where there is nothing to show."""
-    shown = [one for one in blocks if one is not None and _filled(one)]
+    shown = [block for block in blocks if block is not None and _filled(block)]
     if not shown:
         return []
     above = [Paragraph(lead, "lead")] if lead else []
     return [Heading(title, id_), *above, *shown]
 
 
-def _filled(one: Block) -> bool:
-    match one:
+def _filled(block: Block) -> bool:
+    match block:
         case Figure():
-            return one.filled
+            return block.filled
         case Table(rows=content) | Fold(blocks=content):
             return bool(content)
-    return bool(getattr(one, "lines", True))
+    return bool(getattr(block, "lines", True))

@@ -64,12 +64,12 @@ def _table(reading: Reading) -> Table:
         rows.append((target.name,))
         styles.append("head")
         best = target.best
-        own = [e for e in reading.result.estimates if e.target == target.name]
-        for one in sorted(own, key=lambda e: (e is not best, bool(e.not_estimable))):
-            none, mine = one.not_estimable, one is best
-            cells = ("not estimable", *("",) * 6) if none else _cells(reading, one, best)
-            rows.append((f"{'★' if mine else ' '} {one.estimator}", *cells))
-            dim = none or known_bias(one.estimator)
+        estimates = [e for e in reading.result.estimates if e.target == target.name]
+        for estimate in sorted(estimates, key=lambda e: (e is not best, bool(e.not_estimable))):
+            none, mine = estimate.not_estimable, estimate is best
+            cells = ("not estimable", *("",) * 6) if none else _cells(reading, estimate, best)
+            rows.append((f"{'★' if mine else ' '} {estimate.estimator}", *cells))
+            dim = none or known_bias(estimate.estimator)
             styles.append("bold" if mine and not none else "dim" if dim else "")
     head = ("estimator", "lift", f"{reading.level_words} interval", "relative", "value", "sampling error",
             "bias allowance", "effective rows")  # fmt: skip
@@ -78,24 +78,24 @@ def _table(reading: Reading) -> Table:
     )
 
 
-def _cells(reading: Reading, one: Estimate, best: Estimate) -> tuple[str, ...]:
+def _cells(reading: Reading, estimate: Estimate, best: Estimate) -> tuple[str, ...]:
     """Return the cells of an estimate with the digits that the recommended one's interval supports."""
-    lift, part = one.lift, normal(0.0, one.lift.stderr, reading.level).high
-    spread, error = _error(best.lift, lift), _error(best, one)
+    lift, sampling_error = estimate.lift, normal(0.0, estimate.lift.stderr, reading.level).high
+    spread, error = _error(best.lift, lift), _error(best, estimate)
     return (
         plain(lift.value, spread, sign=True),
         span(lift.low, lift.high, spread, sign=True) or NONE,
         percent(lift.relative, sign=True),
-        plain(one.value, error),
-        f"± {plain(part, part)}" if known(part) else NONE,
-        f"± {plain(one.allowance, one.allowance)}" if one.allowance else NONE,
-        count(one.ess),
+        plain(estimate.value, error),
+        f"± {plain(sampling_error, sampling_error)}" if known(sampling_error) else NONE,
+        f"± {plain(estimate.allowance, estimate.allowance)}" if estimate.allowance else NONE,
+        count(estimate.ess),
     )
 
 
-def _error(best: Number | Estimate, one: Number | Estimate) -> float:
+def _error(best: Number | Estimate, number: Number | Estimate) -> float:
     """Return the error whose digits per column has: the recommended one's, where it has one."""
-    return width(best) if known(width(best)) and width(best) else width(one)
+    return width(best) if known(width(best)) and width(best) else width(number)
 
 
 #: What estimators rest on, in the order they are shown.
@@ -161,7 +161,7 @@ def _by(target: Target, name: str, *, relative: bool) -> Row | None:
     return interval_row(
         name + (" ⚑" if estimate.flags else ""), lift, outcome(*lift.decisive), relative=relative,
         error=error, faded=bool(known_bias(name)),
-        more=[f"effective rows {count(estimate.ess)}", *(f"⚑ {flag}" for flag in estimate.flags)],
+        hints=[f"effective rows {count(estimate.ess)}", *(f"⚑ {flag}" for flag in estimate.flags)],
     )  # fmt: skip
 
 
@@ -172,11 +172,11 @@ def side_by_side(
     """Return lines over a column for each policy, all on one axis; `wholes` are marked behind them."""
     # Thin evidence does not stretch the axis: its intervals end in an arrow.
     rows = [cell for line in lines for cell in line.cells if cell and not cell.faded]
-    scale, ticks = around_zero([*rows, *wholes], most=5 if len(targets) > 2 else 6, room=0.09)
+    scale, ticks = around_zero([*rows, *wholes], max_ticks=5 if len(targets) > 2 else 6, room=0.09)
     columns = [
         Column(
             name=target.name, scale=scale, ticks=ticks, unit=unit, state=state_of(target),
-            band=ends_of(wholes[place]) if wholes else None, whole=wholes[place].value if wholes else None,
+            band=ends_of(wholes[place]) if wholes else None, total=wholes[place].value if wholes else None,
         )
         for place, target in enumerate(targets)
     ]  # fmt: skip
@@ -191,13 +191,13 @@ def ends_of(row: Row) -> tuple[float, float] | None:
 
 def _flags(reading: Reading) -> list[Block]:
     """Return the flags of estimates, and which estimators were skipped and why."""
-    found: dict[str, list[str]] = {}
+    flagged: dict[str, list[str]] = {}
     for e in reading.estimates:
         for flag in e.flags:
-            found.setdefault(flag, []).append(f"{e.target}/{e.estimator}")
+            flagged.setdefault(flag, []).append(f"{e.target}/{e.estimator}")
     skipped = dict.fromkeys((row.subject, row.text) for row in reading.result.skipped)
     lists = {
-        "Flags of estimates": [(", ".join(who), flag) for flag, who in found.items()],
+        "Flags of estimates": [(", ".join(who), flag) for flag, who in flagged.items()],
         "Estimators that were skipped, and why": list(skipped),
     }
     return [
@@ -223,13 +223,13 @@ def order_path(reading: Reading) -> list[Block]:
 
 def path_in_words(points: Sequence[OrderPoint]) -> str:
     """Return what an order path says: flat, drifting, or out of data."""
-    found = [p for p in points if known(p.low) and known(p.high)]
-    if len(found) < 2:
+    measured = [p for p in points if known(p.low) and known(p.high)]
+    if len(measured) < 2:
         return ""
-    first = found[0]
-    apart = [p for p in found[1:] if not p.low <= first.value <= p.high]
+    first = measured[0]
+    apart = [p for p in measured[1:] if not p.low <= first.value <= p.high]
     # Four times as wide is a sixteenth of the rows: there the data ends.
-    wide = found[-1].high - found[-1].low > 4 * (first.high - first.low)
+    wide = measured[-1].high - measured[-1].low > 4 * (first.high - first.low)
     if apart:
         text = "Weights of single items give a different answer: items affect each other here."
     elif wide:
@@ -250,7 +250,7 @@ def _path_figure(reading: Reading, target: Target) -> Figure | None:
     rows = [
         interval_row(
             names.get(p.order, f"{p.order} items together"), p, target.mark, error=p.stderr, sign=False,
-            note=p.estimator, more=[f"effective rows {count(p.ess)}"],
+            note=p.estimator, hints=[f"effective rows {count(p.ess)}"],
         )
         for p in path
     ]  # fmt: skip
@@ -264,8 +264,8 @@ MOST_ABREAST = 4
 
 def segments(reading: Reading) -> list[Block]:
     """Return the segments of all policies, four side by side, the first four open; other metrics are folded."""
-    first, *more = _segment_forests(reading)
-    folds = [Fold(f"The same for {_names(forest)}", [forest]) for forest in more]
+    first, *further = _segment_forests(reading)
+    folds = [Fold(f"The same for {_names(forest)}", [forest]) for forest in further]
     for metric in reading.result.metrics:
         if not metric.primary and metric.segments:
             alike = _segment_forests(reading_of(reading, metric))
@@ -282,7 +282,7 @@ def _differs(forest: Forest) -> Iterator[str]:
     """Yield what the marks show of each policy: the segment that differs most from the whole, or that none does."""
     for place, column in enumerate(forest.columns):
         apart = [
-            (abs(cell.value - (column.whole or 0.0)), line, cell)
+            (abs(cell.value - (column.total or 0.0)), line, cell)
             for line in forest.lines
             if (cell := line.cells[place]) is not None and cell.apart and not cell.faded
         ]
@@ -319,15 +319,15 @@ def _segment_forest(
         for target in targets
     )
     lower = any(metric.lower_is_better for metric in _metrics_of(reading))
-    whole = {target.name: _whole(target, lower, relative=relative) for target in targets}
+    totals = {target.name: _whole(target, lower, relative=relative) for target in targets}
     cells = {
         target.name: {
-            key: _segment_cell(segment, whole[target.name], lower, relative=relative)
+            key: _segment_cell(segment, totals[target.name], lower, relative=relative)
             for key, segment in members[target.name].items()
         }
         for target in targets
     }
-    lines = [Line(label=f"All {plural(reading.ranking)}", cells=[*whole.values()])]
+    lines = [Line(label=f"All {plural(reading.ranking)}", cells=[*totals.values()])]
     for column, label in keys:
         row = [cells[target.name].get((column, label)) for target in targets]
         size = next(
@@ -339,7 +339,7 @@ def _segment_forest(
     unit = "%" if relative else reading.unit
     caption = f"Lift in {reading.reward} by segment"
     forest = side_by_side(
-        "segments", caption, targets, lines if keys else [], unit, [*whole.values()]
+        "segments", caption, targets, lines if keys else [], unit, [*totals.values()]
     )
     rows = plural(reading.ranking)
     aid = (
@@ -366,7 +366,7 @@ def _whole(target: Target, lower: bool, *, relative: bool) -> Row:
     return interval_row("all", lift, mark, relative=relative)
 
 
-def _segment_cell(segment: Segment, whole: Row, lower: bool, *, relative: bool) -> Row:
+def _segment_cell(segment: Segment, total: Row, lower: bool, *, relative: bool) -> Row:
     lift, scale = segment.lift, 1 / _base(segment) if relative else 1.0
     number = replace(lift, **{
         name: getattr(lift, name) * scale for name in ("value", "stderr", "low", "high")
@@ -380,9 +380,9 @@ def _segment_cell(segment: Segment, whole: Row, lower: bool, *, relative: bool) 
     ]
     row = interval_row(
         segment.label, share if relative else lift, outcome(lift.low, lift.high, lower_is_better=lower),
-        relative=relative, more=lines, faded=segment.evidence == "insufficient",
+        relative=relative, hints=lines, faded=segment.evidence == "insufficient",
     )  # fmt: skip
-    return replace(row, apart=row.low > whole.high or row.high < whole.low)
+    return replace(row, apart=row.low > total.high or row.high < total.low)
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,14 +405,14 @@ def adjusted(lift: SegmentLift) -> tuple[float, float]:
 def positions(reading: Reading) -> list[Block]:
     """Return the lift of every position, policies side by side; other metrics are folded."""
     lead = "The lifts of the positions add up to the whole."
-    others = (
+    metrics = (
         metric
         for metric in reading.result.metrics
         if not metric.primary and metric.kind == "position"
     )
     folds = [
         Fold(f"The same for {metric.name}", [_by_position(reading_of(reading, metric))])
-        for metric in others
+        for metric in metrics
     ]
     title = f"Where in the {reading.ranking}"
     return section(title, "positions", _by_position(reading), *folds, lead=lead)

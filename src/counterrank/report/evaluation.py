@@ -19,15 +19,15 @@ def document(result: Evaluation, detail: int = PAGE) -> Document:
     where = segments(reading) if result.segments and not reading.failed else []
     blocks = [*answer(reading), *where, *health(reading)]
     making = REFUSED if reading.failed else MORE
-    more = [block for least, make in making if least <= detail for block in make(reading)]
-    fold = Fold("For data scientists", more, "details")
+    details = [block for least, make in making if least <= detail for block in make(reading)]
+    fold = Fold("For data scientists", details, "details")
     return Document(headline(reading), [*blocks, fold], result.to_dict)
 
 
 def _reasons(reading: Reading) -> list[Block]:
     """Return every check of the verdict, for each policy, the doubts first."""
-    found = sorted(reading.result.verdict.reasons, key=lambda one: ORDER.index(one.status))
-    notes = (replace(note(one), name=f"{one.target}: {one.title}") for one in found)
+    reasons = sorted(reading.result.verdict.reasons, key=lambda reason: ORDER.index(reason.status))
+    notes = (replace(note(reason), name=f"{reason.target}: {reason.title}") for reason in reasons)
     return section("Reasons for the measurement", "reasons", *notes)
 
 

@@ -46,8 +46,8 @@ def explained(result: Result, path: str = "RESULT.json") -> list[str]:
     if len(lines) > MOST_LINES - 2:
         # The last line may be the decision.
         unshown = len(lines) - MOST_LINES + 3
-        more = f"{unshown} more lines are in the report."
-        lines = [*lines[: MOST_LINES - 4], more, lines[-1]]
+        remainder = f"{unshown} more lines are in the report."
+        lines = [*lines[: MOST_LINES - 4], remainder, lines[-1]]
     return [*lines, LIMITS[result.SCHEMA], f"Next: {next_command(result, path)}"]
 
 
@@ -88,7 +88,9 @@ def _called_again(command: str, line: str) -> str:
     while words:
         word, words = words[0], words[1:]
         flag, equals, _ = word.partition("=")
-        option = next((one for one in OPTIONS.values() if one.spelled == flag), None)
+        option = next(
+            (candidate for candidate in OPTIONS.values() if candidate.spelled == flag), None
+        )
         size = 0 if option is None or equals or option.kind is Kind.SWITCH else 1
         if word[:2] != "--" or (
             option and option.name in COMMANDS[command].on_line and option.kind is not Kind.OUTPUT
@@ -100,20 +102,24 @@ def _called_again(command: str, line: str) -> str:
 
 def repro(result: Result) -> Json:
     """Return versions, options, shapes and codes of findings: nothing that stands in the log, no names, no paths."""
-    found = result.to_dict()
-    made = found.get("provenance") or {}
-    log = found.get("log") or {}
+    content = result.to_dict()
+    provenance = content.get("provenance") or {}
+    log = content.get("log") or {}
     return {
         "schema": result.SCHEMA,
-        "counterrank": made.get("counterrank", __version__),
-        "python": made.get("python", platform.python_version()),
+        "counterrank": provenance.get("counterrank", __version__),
+        "python": provenance.get("python", platform.python_version()),
         "platform": platform.platform(),
-        "libraries": made.get("libraries", {}),
-        "options": {name: _harmless(name, one) for name, one in made.get("options", {}).items()},
-        "estimators": made.get("estimators", []),
+        "libraries": provenance.get("libraries", {}),
+        "options": {
+            name: _harmless(name, value) for name, value in provenance.get("options", {}).items()
+        },
+        "estimators": provenance.get("estimators", []),
         "log": {name: log[name] for name in ("n", "K", "units") if name in log},
-        "rows": {name: len(one) for name, one in found.items() if isinstance(one, (list, dict))},
-        "findings": dict(sorted(Counter(_codes(found)).items())),
+        "rows": {
+            name: len(value) for name, value in content.items() if isinstance(value, (list, dict))
+        },
+        "findings": dict(sorted(Counter(_codes(content)).items())),
     }
 
 
@@ -125,17 +131,17 @@ def _harmless(name: str, value: Any) -> Any:
     return "given" if isinstance(value, str) else f"{len(value)} given"
 
 
-def _codes(found: Any) -> Iterator[str]:
+def _codes(content: Any) -> Iterator[str]:
     """Yield the code and status of every finding, wherever it stands."""
-    if isinstance(found, dict):
-        code = found.get("code")
-        if isinstance(code, str) and "status" in found:
+    if isinstance(content, dict):
+        code = content.get("code")
+        if isinstance(code, str) and "status" in content:
             # Checks by a column carry its name in their code.
-            known = code if code in TITLES else f"{code.partition('-by-')[0]}-by-a-column"
-            yield f"{known}: {found['status']}"
-        yield from map(str, found.get("flag_codes") or ())
-        for one in found.values():
-            yield from _codes(one)
-    elif isinstance(found, list):
-        for one in found:
-            yield from _codes(one)
+            public_code = code if code in TITLES else f"{code.partition('-by-')[0]}-by-a-column"
+            yield f"{public_code}: {content['status']}"
+        yield from map(str, content.get("flag_codes") or ())
+        for value in content.values():
+            yield from _codes(value)
+    elif isinstance(content, list):
+        for value in content:
+            yield from _codes(value)

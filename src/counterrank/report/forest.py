@@ -65,7 +65,7 @@ class Column:
     #: From where to where differences do not matter, or the interval of all rows; both shaded.
     band: tuple[float, float] | None = None
     #: A line for all rows, and the region beyond the limit of a guardrail.
-    whole: float | None = None
+    total: float | None = None
     harm: tuple[float, float] | None = None
     state: str = ""
 
@@ -146,18 +146,18 @@ class Forest(Block):
             figures.append(
                 Figure(self.kind, rows, unit, name, aid=self.aid, mark=Mark(column.name))
             )
-        return [one for one in figures if one.filled]
+        return [figure for figure in figures if figure.filled]
 
 
 def around_zero(
-    rows: Iterable[Row | None], marked: Iterable[float] = (), *, most: int, room: float
+    rows: Iterable[Row | None], marked: Iterable[float] = (), *, max_ticks: int, room: float
 ) -> tuple[AxisScale, list[float]]:
-    """Return an axis in steps of 1, 2 or 5 with at most `most` ticks, at least one on each side of zero.
+    """Return an axis in steps of 1, 2 or 5 with at most `max_ticks` ticks, at least one on each side of zero.
 
     It holds the intervals of the rows and what is marked; the outer ticks keep so far from the ends that
     their labels fit, a share `room` of the axis.
 
-    >>> around_zero([Row(label="a", value=3.1, low=2.6, high=3.5)], most=6, room=0)[1]
+    >>> around_zero([Row(label="a", value=3.1, low=2.6, high=3.5)], max_ticks=6, room=0)[1]
     [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0]
     """
     ends = [*bounded([row for row in rows if row is not None]), *marked]
@@ -170,7 +170,7 @@ def around_zero(
         # On to the next tick where data pass three quarters of a step.
         first = min(-1, math.ceil(low / step - 0.25))
         last = max(1, math.floor(high / step + 0.25))
-        if last - first < most:
+        if last - first < max_ticks:
             break
     low, high = min(low, first * step), max(high, last * step)
     margin = room * (last - first) * step / (1 - 2 * room)
@@ -195,7 +195,7 @@ def strip(cell: Row, column: Column, size: int) -> str:
         return " " * size
 
     def place(value: float) -> int:
-        return round(column.scale.at(column.scale.clipped(value)) * (size - 1))
+        return round(column.scale.position(column.scale.clipped(value)) * (size - 1))
 
     signs = [" "] * size
     for limit in column.harm or ():

@@ -60,7 +60,7 @@ def badge(state: str) -> Markup:
     return tag("span", glyph(state), STATES[state].badge, class_=f"badge {state}")
 
 
-def _made(name: str, *children: Any, **attributes: Any) -> Markup:
+def _element(name: str, *children: Any, **attributes: Any) -> Markup:
     return tag(name, *children, role=attributes.pop("role", _ROLES.get(name)), **attributes)
 
 
@@ -68,16 +68,16 @@ def shown(forest: Forest) -> Markup:
     """Return the picture; policies beyond the first eight are folded."""
     if not forest.lines[0].state:
         return _segments(forest)
-    lines, rest = forest.lines[:MOST_LINES], forest.lines[MOST_LINES:]
+    lines, folded = forest.lines[:MOST_LINES], forest.lines[MOST_LINES:]
     table = _policies(forest, lines, LARGE_LINES) + _legend(forest)
-    if not rest:
+    if not folded:
         return table
     tally = ", ".join(
         f"{sum(1 for _ in members)} {STATES[state].badge.lower()}"
-        for state, members in groupby(rest, lambda entry: entry.state)
+        for state, members in groupby(folded, lambda entry: entry.state)
     )
-    summary = tag("summary", f"{len(rest)} more {forest.plural}: {tally}")
-    return table + tag("details", summary, _policies(forest, rest, 0), class_="rest")
+    summary = tag("summary", f"{len(folded)} more {forest.plural}: {tally}")
+    return table + tag("details", summary, _policies(forest, folded, 0), class_="rest")
 
 
 def _policies(forest: Forest, lines: Sequence[Line], large: int) -> Markup:
@@ -86,12 +86,12 @@ def _policies(forest: Forest, lines: Sequence[Line], large: int) -> Markup:
     for index, column in enumerate(columns):
         wide = not (strips and index)
         heads.append(
-            _made(
+            _element(
                 "th", _head(column), role="columnheader", scope="col", colspan=2 if wide else None
             )
         )
-        axes += [_made("td")] if wide else []
-        axes.append(_made("td", ticks(column), class_="axis"))
+        axes += [_element("td")] if wide else []
+        axes.append(_element("td", ticks(column), class_="axis"))
         widths += [tag("col", class_="num"), tag("col", class_="less" if index else "wide")] if wide else [
             tag("col", class_="strip")]  # fmt: skip
     rows = [
@@ -99,17 +99,19 @@ def _policies(forest: Forest, lines: Sequence[Line], large: int) -> Markup:
         for index, entry in enumerate(lines)
         for row in _policy(entry, columns, len(widths) or 1, large=index < large)
     ]
-    first = _made("th", tag("span", "policy", class_="unseen"), role="columnheader", scope="col")
-    below = _made("td", "policy and measurement", class_="sub")
+    first = _element("th", tag("span", "policy", class_="unseen"), role="columnheader", scope="col")
+    below = _element("td", "policy and measurement", class_="sub")
     head = (
-        _made("thead", _made("tr", first, *heads), _made("tr", below, *axes, class_="axes"))
+        _element(
+            "thead", _element("tr", first, *heads), _element("tr", below, *axes, class_="axes")
+        )
         if columns
         else ""
     )
     look = "many" if strips else ("none", "few", "few two")[len(columns)]
-    return _made(
+    return _element(
         "table", tag("caption", forest.caption), tag("colgroup", tag("col", class_="name"), *widths),
-        head, _made("tbody", *rows), class_=f"forest chart {look}", tabindex="0",
+        head, _element("tbody", *rows), class_=f"forest chart {look}", tabindex="0",
         aria_label=forest.caption,
     )  # fmt: skip
 
@@ -123,14 +125,18 @@ def _head(column: Column) -> Markup:
 def _policy(entry: Line, columns: Sequence[Column], width: int, *, large: bool) -> list[Markup]:
     """Return the row of a policy, and one for what keeps it open."""
     who = tag("b", entry.label, title=entry.label) + tag("span", entry.note, class_="label")
-    name = _made(
+    name = _element(
         "th", badge(entry.state), tag("span", who, class_="who"), role="rowheader", scope="row"
     )
     told = _reason(entry)
     if not any(cell is not None for cell in entry.cells):
         return [
-            _made(
-                "tr", name, _made("td", told, colspan=width), class_="none", data_target=entry.label
+            _element(
+                "tr",
+                name,
+                _element("td", told, colspan=width),
+                class_="none",
+                data_target=entry.label,
             )
         ]
     cells = []
@@ -139,11 +145,11 @@ def _policy(entry: Line, columns: Sequence[Column], width: int, *, large: bool) 
             cells.append(_strip(column, cell))
         else:
             cells += _wide(column, cell, large=large and not index)
-    found = [_made("tr", name, *cells, data_target=entry.label)]
+    rows = [_element("tr", name, *cells, data_target=entry.label)]
     if told:
-        cells = [_made("td"), _made("td", told, colspan=width)]
-        found.append(_made("tr", *cells, class_="why"))
-    return found
+        cells = [_element("td"), _element("td", told, colspan=width)]
+        rows.append(_element("tr", *cells, class_="why"))
+    return rows
 
 
 def _reason(entry: Line) -> Markup:
@@ -165,8 +171,8 @@ def _wide(column: Column, cell: Row | None, *, large: bool) -> list[Markup]:
     reach = tag("span", cell.reach, class_="sub") if cell and cell.reach else ""
     number = _number(cell, "big" if large else "mid")
     return [
-        _made("td", number, reach, _status(cell), class_="num", data_name=column.name),
-        _made("td", ground(column), _marks(column, cell, 40), ticks(column, "ticks own"), class_="plot",
+        _element("td", number, reach, _status(cell), class_="num", data_name=column.name),
+        _element("td", ground(column), _marks(column, cell, 40), ticks(column, "ticks own"), class_="plot",
               data_tip=cell.tip if cell else None),
     ]  # fmt: skip
 
@@ -174,7 +180,7 @@ def _wide(column: Column, cell: Row | None, *, large: bool) -> list[Markup]:
 def _strip(column: Column, cell: Row | None) -> Markup:
     value = tag("div", _status(cell), _number(cell, ""), class_="val")
     plot = tag("div", ground(column), _marks(column, cell, 26), class_="plot")
-    return _made("td", value, plot, class_="narrow", data_name=column.name,
+    return _element("td", value, plot, class_="narrow", data_name=column.name,
                  data_tip=cell.tip if cell else None)  # fmt: skip
 
 
@@ -196,7 +202,7 @@ def ticks(column: Column, look: str = "ticks") -> Markup:
         tag(
             "text",
             name,
-            x=place(column.scale.at(value)),
+            x=place(column.scale.position(value)),
             y=13,
             class_="alt" if (index - zero) % 2 else None,
         )
@@ -219,9 +225,9 @@ def _legend(forest: Forest) -> Markup:
     return tag("p", *keys, tag("span", forest.aid), class_="legend")
 
 
-def _sample(look: str, more: str = "") -> Markup:
+def _sample(look: str, modifier: str = "") -> Markup:
     mark = marker(OUTCOMES[look].shape, "17", 7)
-    return tag("g", line("2", 7, "32", 7, "span"), mark, class_=f"{look} {more}".strip())
+    return tag("g", line("2", 7, "32", 7, "span"), mark, class_=f"{look} {modifier}".strip())
 
 
 def _key(drawn: Markup, text: str) -> Markup:
@@ -231,14 +237,14 @@ def _key(drawn: Markup, text: str) -> Markup:
 def _segments(forest: Forest) -> Markup:
     """Return segments, a column for each policy; a line and a band for all rows."""
     groups = any(entry.group for entry in forest.lines)
-    start = [_made("td")] * (2 if groups else 1)
+    start = [_element("td")] * (2 if groups else 1)
     heads = [
-        _made("th", glyph(column.state) if column.state else "", tag("b", column.name), role="columnheader",
+        _element("th", glyph(column.state) if column.state else "", tag("b", column.name), role="columnheader",
               scope="col", class_=column.state or None)
         for column in forest.columns
     ]  # fmt: skip
     axes = [
-        _made(
+        _element(
             "td", tag("div", tag("div", ticks(column)), tag("span"), class_="cell"), class_="axis"
         )
         for column in forest.columns
@@ -259,32 +265,42 @@ def _segments(forest: Forest) -> Markup:
         "many" if len(forest.columns) > 2 else "few" if len(forest.columns) == 2 else "few single"
     )
     widths = [tag("col", class_="group")] * groups + [tag("col", class_="seg")]
-    return _made(
+    return _element(
         "table", tag("caption", forest.caption, class_="unseen"), tag("colgroup", *widths, *(tag("col") for _ in axes)),
-        _made("thead", _made("tr", *start, *heads), _made("tr", *start, *axes, class_="axes")),
-        _made("tbody", *rows), class_=f"segments chart {look}", tabindex="0", aria_label=forest.caption,
+        _element("thead", _element("tr", *start, *heads), _element("tr", *start, *axes, class_="axes")),
+        _element("tbody", *rows), class_=f"segments chart {look}", tabindex="0", aria_label=forest.caption,
     ) + (tag("p", tag("span", forest.aid), class_="legend") if forest.aid else "")  # fmt: skip
 
 
 def _segment(forest: Forest, entry: Line, size: int, *, groups: bool, first: bool) -> Markup:
-    whole = groups and not entry.group
+    is_total = groups and not entry.group
     start = (
-        [_made("th", entry.group, role="rowheader", class_="group", scope="rowgroup", rowspan=size)]
+        [
+            _element(
+                "th", entry.group, role="rowheader", class_="group", scope="rowgroup", rowspan=size
+            )
+        ]
         if size
         else []
     )
-    label = tag("b", entry.label) if whole else entry.label
+    label = tag("b", entry.label) if is_total else entry.label
     note = tag("span", entry.note, class_="label") if entry.note else ""
-    name = _made(
-        "th", label, note, role="rowheader", class_="seg", scope="row", colspan=2 if whole else None
+    name = _element(
+        "th",
+        label,
+        note,
+        role="rowheader",
+        class_="seg",
+        scope="row",
+        colspan=2 if is_total else None,
     )
     cells = []
     for column, cell in zip(forest.columns, entry.cells, strict=True):
-        apart = " apart" if whole or (cell and cell.apart) else ""
+        apart = " apart" if is_total or (cell and cell.apart) else ""
         look = f"n {cell.mark.look}{apart}" if cell else "n"
         plot = tag("div", ground(column), _marks(column, cell, 28), class_="plot")
         number = tag("span", cell.shown if cell else "–", class_=look)
         inner = tag("div", plot, number, class_="cell", data_label=column.name)
-        cells.append(_made("td", inner, data_tip=cell.tip if cell else None))
-    look = " ".join(filter(None, ("first" if first else "", "all" if whole else "")))
-    return _made("tr", *start, name, *cells, class_=look or None)
+        cells.append(_element("td", inner, data_tip=cell.tip if cell else None))
+    look = " ".join(filter(None, ("first" if first else "", "all" if is_total else "")))
+    return _element("tr", *start, name, *cells, class_=look or None)

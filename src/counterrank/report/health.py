@@ -36,7 +36,11 @@ CHECKLIST = (
 def by_status(audit: Audit) -> dict[str, list[Finding]]:
     """Return the findings of each status, failures first; what another one explains is folded into it."""
     return {
-        status: [one for one in audit if one.status.value == status and not one.explained_by]
+        status: [
+            finding
+            for finding in audit
+            if finding.status.value == status and not finding.explained_by
+        ]
         for status in ORDER
     }
 
@@ -46,8 +50,8 @@ def tally(audit: Audit) -> str:
     counts = dict.fromkeys(("failed", "question", "warned", "accepted", "passed"), 0)
     for status, findings in by_status(audit).items():
         for finding in findings:
-            asked = finding.kind == "question" and finding.status.value == "warned"
-            name = "question" if asked else "accepted" if finding.accepted else status
+            is_question = finding.kind == "question" and finding.status.value == "warned"
+            name = "question" if is_question else "accepted" if finding.accepted else status
             counts[name] = counts.get(name, 0) + 1
     counts.pop("skipped", None)
     shown = {
@@ -61,10 +65,13 @@ def tally(audit: Audit) -> str:
 
 def document(audit: Audit, detail: int = PAGE) -> Document:
     """Return the audit of a log, failures first; what passed is listed where a terminal shows more."""
-    found = by_status(audit)
+    findings = by_status(audit)
     shown = ORDER if detail == VERBOSE else ORDER[:2]
-    notes = [note(one, detail=BRIEF) for status in shown for one in found[status]]
-    rows = [Row(label=name, value=len(all_), shown=str(len(all_))) for name, all_ in found.items()]
+    notes = [note(finding, detail=BRIEF) for status in shown for finding in findings[status]]
+    rows = [
+        Row(label=name, value=len(members), shown=str(len(members)))
+        for name, members in findings.items()
+    ]
     name = "Checks by outcome"
     return Document(
         f"{tally(audit)} checks of the log",
@@ -101,15 +108,23 @@ def counted_checks(number: int) -> str:
     return "another check" if number == 1 else f"{number} other checks"
 
 
-def note(one: Finding, detail: int = PAGE) -> Note:
+def note(finding: Finding, detail: int = PAGE) -> Note:
     """Return a finding as a line, with its cause, its remedy and the condition that leaves it out."""
-    more = [f"Likely cause: {one.cause}"] if one.cause else []
-    if one.explains:
-        titles = listed([TITLES.get(code, code) for code in one.explains])
-        more.append(f"Explains {counted_checks(len(one.explains))}: {titles}")
-    more += [f"Remedy: {one.help}"] if one.help else []
-    more += [f'To leave it out: --where "{one.where}"'] if one.where else []
-    more += [f'If so: --accept "{one.answer}"'] if one.answer and one.blamed else []
-    more += [f"Accepted: {one.accepted['reason'] or 'without a reason'}"] if one.accepted else []
-    examples = [json.dumps(example, ensure_ascii=False, default=str) for example in one.examples]
-    return Note(sentence(one.text), one.status.value, one.title, more, examples, detail=detail)
+    lines = [f"Likely cause: {finding.cause}"] if finding.cause else []
+    if finding.explains:
+        titles = listed([TITLES.get(code, code) for code in finding.explains])
+        lines.append(f"Explains {counted_checks(len(finding.explains))}: {titles}")
+    lines += [f"Remedy: {finding.help}"] if finding.help else []
+    lines += [f'To leave it out: --where "{finding.where}"'] if finding.where else []
+    lines += [f'If so: --accept "{finding.answer}"'] if finding.answer and finding.blamed else []
+    lines += (
+        [f"Accepted: {finding.accepted['reason'] or 'without a reason'}"]
+        if finding.accepted
+        else []
+    )
+    examples = [
+        json.dumps(example, ensure_ascii=False, default=str) for example in finding.examples
+    ]
+    return Note(
+        sentence(finding.text), finding.status.value, finding.title, lines, examples, detail=detail
+    )

@@ -78,18 +78,20 @@ def write_history(folder: str | Path, out: str | Path) -> tuple[list[Path], list
         raise ConfigError(
             f"there is no folder {root}; `counterrank evaluate --json FILE` writes results into one"
         )
-    found = sorted(runs(root.resolve()), key=lambda run: (run.night, run.name))
-    beside, written = index.with_name(f"{index.stem}-reports"), [index]
-    here, there = (quote(name, errors="surrogateescape") for name in (index.name, beside.name))
-    for number, run in enumerate(found):
+    history = sorted(runs(root.resolve()), key=lambda run: (run.night, run.name))
+    reports, written = index.with_name(f"{index.stem}-reports"), [index]
+    index_url, reports_url = (
+        quote(name, errors="surrogateescape") for name in (index.name, reports.name)
+    )
+    for number, run in enumerate(history):
         if run.document is not None:
             slug = re.sub(r"[^A-Za-z0-9]+", "-", run.name.removesuffix(".json")).strip("-")[:60]
-            path = beside / f"{number:04d}-{slug or 'run'}.html"
-            write_text(path, page(run.document, back=f"../{here}"))
-            found[number] = replace(run, cell=Link(run.name, f"{there}/{path.name}"))
+            path = reports / f"{number:04d}-{slug or 'run'}.html"
+            write_text(path, page(run.document, back=f"../{index_url}"))
+            history[number] = replace(run, cell=Link(run.name, f"{reports_url}/{path.name}"))
             written.append(path)
-    write_text(index, page(document(found, root.name)))
-    return written, [run.name for run in found if run.document is None]
+    write_text(index, page(document(history, root.name)))
+    return written, [run.name for run in history if run.document is None]
 
 
 def runs(folder: Path) -> Iterator[Run]:
@@ -110,12 +112,12 @@ def runs(folder: Path) -> Iterator[Run]:
 
 def _loaded(path: Path) -> tuple[str, Any, Document | None] | None:
     """Return the kind of a result, the result and its report; None for JSON that is no result."""
-    found = read_json(path)
-    kind: Any = READABLE.get(str((found or {}).get("schema")))
-    if found is not None and kind is None:
+    content = read_json(path)
+    kind: Any = READABLE.get(str((content or {}).get("schema")))
+    if content is not None and kind is None:
         return None
     try:
-        result = kind.from_dict(found)
+        result = kind.from_dict(content)
         shown = result.document()
         page(shown)
     except Exception:  # one damaged file must not take the others down
@@ -128,23 +130,23 @@ def _night(name: str, modified: float) -> datetime:
 
     A folder that was copied has new times but its old names.
     """
-    found = re.search(r"\d{4}-\d{2}-\d{2}", name)
+    date = re.search(r"\d{4}-\d{2}-\d{2}", name)
     with suppress(ValueError):
-        if found:
-            return datetime.fromisoformat(found[0])
+        if date:
+            return datetime.fromisoformat(date[0])
     return datetime.fromtimestamp(modified)
 
 
-def document(found: Sequence[Run], folder: str) -> Document:
+def document(history: Sequence[Run], folder: str) -> Document:
     """Return the list of results, the newest first, and a section for each policy over time."""
-    blocks: list[Block] = [_listing(found)] if found else [Paragraph("No results here yet.")]
+    blocks: list[Block] = [_listing(history)] if history else [Paragraph("No results here yet.")]
     told = (
         "Once a policy has been shown, `counterrank outcome RUN.json --lift 0.012 --stderr 0.004` puts what an A/B "
         "test measured beside what was predicted."
     )
     blocks.append(Paragraph(told, "aid"))
     nights: dict[tuple[str, str], list[Night]] = {}
-    for run in found:
+    for run in history:
         if isinstance(run.result, Evaluation):
             for night in _nights(run):
                 nights.setdefault((night.target.name, night.reading.reward), []).append(night)
@@ -156,9 +158,9 @@ def document(found: Sequence[Run], folder: str) -> Document:
     return Document(f"Results in {folder}", blocks)
 
 
-def _listing(found: Sequence[Run]) -> Table:
+def _listing(history: Sequence[Run]) -> Table:
     rows = []
-    for run in reversed(found):
+    for run in reversed(history):
         level = run.result.verdict.level if isinstance(run.result, Evaluation) else ""
         says = (
             run.document.answer or run.document.title
@@ -186,12 +188,12 @@ class Night:
 
 def _nights(run: Run) -> Iterator[Night]:
     """Yield a run as each of its targets and metrics sees it; an outcome is that of the primary."""
-    whole, outcomes = Reading(run.result), read_outcomes(run.path)
-    others = [one for one in whole.result.metrics if not one.primary]
-    seen = [(whole, f"per {whole.ranking}")]
-    seen += [(reading_of(whole, one), one.unit) for one in others]
-    for place in range(len(whole.candidates)):
-        for reading, unit in seen:
+    primary, outcomes = Reading(run.result), read_outcomes(run.path)
+    secondary = [metric for metric in primary.result.metrics if not metric.primary]
+    readings = [(primary, f"per {primary.ranking}")]
+    readings += [(reading_of(primary, metric), metric.unit) for metric in secondary]
+    for place in range(len(primary.candidates)):
+        for reading, unit in readings:
             target = reading.candidates[place]
             facts = {
                 "evidence": target.evidence or "none",
@@ -200,7 +202,7 @@ def _nights(run: Run) -> Iterator[Night]:
                 "estimator": target.best.estimator,
                 "counterrank": reading.result.provenance.counterrank,
             }
-            outcome = outcomes.get(target.name) if reading is whole else None
+            outcome = outcomes.get(target.name) if reading is primary else None
             yield Night(run, reading, target, outcome, unit, facts)
 
 
@@ -212,7 +214,7 @@ def _over_time(title: str, nights: Sequence[Night]) -> list[Block]:
         run, evidence, error = night.run, night.facts["evidence"], night.target.lift.stderr
         day, faded = f"{run.night:%Y-%m-%d}", evidence != "reliable"
         point = interval_row(
-            day, lift, night.target.mark, error=error, note=evidence, faded=faded, more=[run.name]
+            day, lift, night.target.mark, error=error, note=evidence, faded=faded, hints=[run.name]
         )
         points.append([point])
         measured = ""
@@ -258,18 +260,18 @@ def contained_in_words(judged: Sequence[bool]) -> str:
 
 def changes(last: Night, night: Night) -> list[str]:
     """Return what is different from the run before, in words: what a person would ask first."""
-    pairs = ((what, last.facts[what], now) for what, now in night.facts.items())
-    found = [f"{what} {before} → {now}" for what, before, now in pairs if before != now]
+    pairs = ((what, last.facts[what], after) for what, after in night.facts.items())
+    differences = [f"{what} {before} → {after}" for what, before, after in pairs if before != after]
     if last.reading.log.rows_fingerprint == night.reading.log.rows_fingerprint:
-        found.append("the same rows as before")
-    before, now = last.reading.log.n, night.reading.log.n
+        differences.append("the same rows as before")
+    before, after = last.reading.log.n, night.reading.log.n
     # A quarter more or less is an ordinary night.
-    if before and not 0.8 <= now / before <= 1.25:
-        found.append(f"{count(before)} → {count(now)} rankings")
+    if before and not 0.8 <= after / before <= 1.25:
+        differences.append(f"{count(before)} → {count(after)} rankings")
     lift, value = last.target.lift, night.target.lift.value
     if value < lift.low or value > lift.high:
-        found.append("the lift left the interval of the run before")
-    return found
+        differences.append("the lift left the interval of the run before")
+    return differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,16 +329,16 @@ def record(
         raise ConfigError(
             f"{name_of} is a number and its stderr a number of 0 or more; got {measured} and {stderr}"
         )
-    beside = _beside(path)
+    outcomes_file = _outcomes_file(path)
     with _locked(path):
-        rows = [row for row in _kept(beside) if row.get("target") != name]
+        rows = [row for row in _outcome_rows(outcomes_file) if row.get("target") != name]
         rows.append({"target": name, name_of: measured, "stderr": stderr})
         text = json.dumps({"schema": OUTCOME, "outcomes": rows}, indent=2, ensure_ascii=False)
-        write_text(beside, text + "\n", follow=False)
-    return beside
+        write_text(outcomes_file, text + "\n", follow=False)
+    return outcomes_file
 
 
-def _beside(run: Path) -> Path:
+def _outcomes_file(run: Path) -> Path:
     return run.with_name(run.name.removesuffix(".json") + SUFFIX)
 
 
@@ -352,12 +354,12 @@ def _locked(run: Path) -> Iterator[None]:
         yield
 
 
-def _kept(path: Path) -> list[Json]:
+def _outcome_rows(path: Path) -> list[Json]:
     """Return the rows of an outcome file; one that cannot be read is an error, so that it is not replaced."""
     if not path.exists() and not path.is_symlink():
         return []
-    found = read_json(path) or {}
-    rows, schema = found.get("outcomes"), found.get("schema")
+    content = read_json(path) or {}
+    rows, schema = content.get("outcomes"), content.get("schema")
     if schema == OUTCOME and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
         return rows
     what = f"has the schema {schema!r}" if schema else "is damaged or no outcome file"
@@ -371,19 +373,19 @@ def read_outcomes(run: Path) -> dict[str, MeasuredOutcome]:
     """Return the outcomes beside a run by target; none where there is no such file, or something else."""
     outcomes: dict[str, MeasuredOutcome] = {}
     with suppress(ConfigError):
-        for row in _kept(_beside(run)):
+        for row in _outcome_rows(_outcomes_file(run)):
             error = row.get("stderr")
             for key in ("lift", "earned"):
                 if known(value := row.get(key)):
-                    made = MeasuredOutcome(value, error if known(error) else 0.0, key == "lift")
-                    outcomes.setdefault(str(row.get("target")), made)
+                    outcome = MeasuredOutcome(value, error if known(error) else 0.0, key == "lift")
+                    outcomes.setdefault(str(row.get("target")), outcome)
     return outcomes
 
 
 def read_json(path: Path) -> Json | None:
     """Return a JSON object, an empty one for other JSON; None where the file is missing or damaged."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

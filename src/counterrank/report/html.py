@@ -92,13 +92,15 @@ def _sections(
     blocks: Sequence[Block], first: Heading = UNTITLED
 ) -> "list[tuple[Heading | Fold, Markup]]":
     """Return the sections: what follows a heading, the first of which may be the page's title, and large folds."""
-    found: list[tuple[Heading | Fold, list[Block]]] = [(first, [])]
-    for one in blocks:
-        if isinstance(one, Heading) or (isinstance(one, Fold) and one.id):
-            found.append((one, []))
+    sections: list[tuple[Heading | Fold, list[Block]]] = [(first, [])]
+    for block in blocks:
+        if isinstance(block, Heading) or (isinstance(block, Fold) and block.id):
+            sections.append((block, []))
         else:
-            found[-1][1].append(one)
-    return [(head, _section(head, inner)) for head, inner in found if inner or head is not UNTITLED]
+            sections[-1][1].append(block)
+    return [
+        (head, _section(head, inner)) for head, inner in sections if inner or head is not UNTITLED
+    ]
 
 
 #: Characters of a title that fill two lines.
@@ -108,8 +110,8 @@ _LONG_TITLE = 80
 def _section(head: Heading | Fold, inner: Sequence[Block]) -> Markup:
     if isinstance(head, Fold):
         below = Markup("").join(body for _, body in _sections(head.blocks))
-        whole = tag("details", tag("summary", tag("h2", head.title)), below, class_="more")
-        return tag("section", whole, *_body(inner), id=head.id)
+        details = tag("details", tag("summary", tag("h2", head.title)), below, class_="more")
+        return tag("section", details, *_body(inner), id=head.id)
     title = head.id == TITLE
     # A title of several sentences is set smaller.
     size = "long" if title and len(head.text) > _LONG_TITLE else None
@@ -126,40 +128,40 @@ def _apart(text: str) -> list[Any]:
 
 def _body(blocks: Iterable[Block]) -> list[Markup]:
     """Return blocks as HTML; figures in a row stand side by side, notes in a row are one list."""
-    found: list[Markup] = []
+    markup: list[Markup] = []
     for kind, run in groupby(blocks, type):
         members: list[Any] = list(run)
         if kind is Figure:
             look = "figures" if len(members) > 1 else "figures one"
-            found.append(tag("div", *map(_figure, members), class_=look))
+            markup.append(tag("div", *map(_figure, members), class_=look))
         elif kind is Note:
-            checked = any(one.status for one in members if isinstance(one, Note))
-            found.append(
+            checked = any(block.status for block in members if isinstance(block, Note))
+            markup.append(
                 tag("ul", *map(_note, members), class_="checks" if checked else "plain-list")
             )
         else:
-            found += [_RENDER[kind](one) for one in members]
-    return found
+            markup += [_RENDER[kind](block) for block in members]
+    return markup
 
 
-def _paragraph(one: Paragraph) -> Markup:
-    if one.style == "code":
-        return tag("pre", one.text, tabindex="0")
-    text = tag("strong", one.text) if one.style == "strong" else one.text
-    return tag("p", text, class_=one.style or None)
+def _paragraph(paragraph: Paragraph) -> Markup:
+    if paragraph.style == "code":
+        return tag("pre", paragraph.text, tabindex="0")
+    text = tag("strong", paragraph.text) if paragraph.style == "strong" else paragraph.text
+    return tag("p", text, class_=paragraph.style or None)
 
 
-def _note(one: Note) -> Markup:
-    lines = [tag("p", line) for line in one.more]
-    if one.examples:
-        lines.append(_folded("Examples", tag("pre", "\n".join(one.examples), tabindex="0")))
-    name = tag("strong", one.name) + " " if one.name else ""
-    if not one.status:
-        return tag("li", name, one.text, *lines)
-    told = tag("p", name, one.text)
-    sign = tag("span", SIGNS.get(one.status, "·"), class_="sign", aria_hidden="true")
-    unseen = tag("span", f"{one.status}: ", class_="unseen")
-    return tag("li", sign, tag("div", unseen, told, *lines), class_=f"check {one.status}")
+def _note(note: Note) -> Markup:
+    lines = [tag("p", line) for line in note.more]
+    if note.examples:
+        lines.append(_folded("Examples", tag("pre", "\n".join(note.examples), tabindex="0")))
+    name = tag("strong", note.name) + " " if note.name else ""
+    if not note.status:
+        return tag("li", name, note.text, *lines)
+    told = tag("p", name, note.text)
+    sign = tag("span", SIGNS.get(note.status, "·"), class_="sign", aria_hidden="true")
+    unseen = tag("span", f"{note.status}: ", class_="unseen")
+    return tag("li", sign, tag("div", unseen, told, *lines), class_=f"check {note.status}")
 
 
 def _chip(chip: Chip) -> Markup:
@@ -171,25 +173,25 @@ def _chip(chip: Chip) -> Markup:
 _NARROW = 4
 
 
-def _table(one: Table) -> Markup:
-    sides = ["words" if j < one.texts else "number" for j in range(len(one.head))]
-    wide = len(one.head) > _NARROW
-    heads = (tag("th", h, scope="col", class_=s) for h, s in zip(one.head, sides, strict=True))
-    rows = (_line(one, row, one.style(i), sides, wide=wide) for i, row in enumerate(one.rows))
-    table = tag(
-        "table", tag("caption", one.caption) if one.caption else "", tag("thead", tag("tr", *heads)),
+def _table(table: Table) -> Markup:
+    sides = ["words" if j < table.texts else "number" for j in range(len(table.head))]
+    wide = len(table.head) > _NARROW
+    heads = (tag("th", h, scope="col", class_=s) for h, s in zip(table.head, sides, strict=True))
+    rows = (_line(table, row, table.style(i), sides, wide=wide) for i, row in enumerate(table.rows))
+    markup = tag(
+        "table", tag("caption", table.caption) if table.caption else "", tag("thead", tag("tr", *heads)),
         tag("tbody", *rows), class_="wide" if wide else None,
     )  # fmt: skip
     # Focusable, because what scrolls sideways must be reachable without a mouse.
-    long = "scroll long" if len(one.rows) > 30 else "scroll"
-    return tag("div", table, class_=long, tabindex="0", role="group")
+    long = "scroll long" if len(table.rows) > 30 else "scroll"
+    return tag("div", markup, class_=long, tabindex="0", role="group")
 
 
-def _line(one: Table, row: Sequence[Cell], style: str, sides: list[str], *, wide: bool) -> Markup:
+def _line(table: Table, row: Sequence[Cell], style: str, sides: list[str], *, wide: bool) -> Markup:
     if style == "head":
         return tag("tr", tag("th", row[0], colspan=len(sides), scope="rowgroup"), class_="head")
     # On a narrow screen the cells of a wide table stand below each other, each with its head.
-    named = zip(row, sides, one.head, strict=True)
+    named = zip(row, sides, table.head, strict=True)
     cells = (tag("td", _cell(c), class_=s, data_head=h if wide else None) for c, s, h in named)
     return tag("tr", *cells, class_=style or None)
 
@@ -203,15 +205,15 @@ def _cell(cell: Cell) -> Any:
     return cell
 
 
-def _figure(one: Figure) -> Markup:
-    title: Any = one.title
-    if one.mark is not None:
-        name = tag("span", one.mark.name, class_="named")
-        title = name + tag("span", " · ", one.title, class_="topic") if one.title else name
-    caption = tag("figcaption", tag("h3", title), tag("p", one.aid, class_="aid"))
-    data = _folded("Show the numbers", _table(one.numbers()))
-    target = one.mark.name if one.mark is not None else None
-    return tag("figure", caption, drawn(one), data, data_target=target)
+def _figure(figure: Figure) -> Markup:
+    title: Any = figure.title
+    if figure.mark is not None:
+        name = tag("span", figure.mark.name, class_="named")
+        title = name + tag("span", " · ", figure.title, class_="topic") if figure.title else name
+    caption = tag("figcaption", tag("h3", title), tag("p", figure.aid, class_="aid"))
+    data = _folded("Show the numbers", _table(figure.numbers()))
+    target = figure.mark.name if figure.mark is not None else None
+    return tag("figure", caption, drawn(figure), data, data_target=target)
 
 
 def _folded(title: str, *content: Markup) -> Markup:
@@ -222,8 +224,8 @@ _RENDER: dict[type, Callable[[Any], Markup]] = {
     Paragraph: _paragraph,
     Forest: shown,
     Table: _table,
-    Heading: lambda one: tag("h3", one.text),
-    Fold: lambda one: _folded(one.title, *_body(one.blocks)),
+    Heading: lambda heading: tag("h3", heading.text),
+    Fold: lambda fold: _folded(fold.title, *_body(fold.blocks)),
 }
 
 
@@ -233,13 +235,13 @@ def fragment(document: Document) -> str:
     The page stands in a sandboxed frame: it may run its script and save files, and knows nothing of
     the notebook.
     """
-    brief = [one for one in walk(document.blocks) if one.detail == BRIEF]
-    blocks = [one.numbers() if isinstance(one, Figure) else one for one in brief]
+    brief = [block for block in walk(document.blocks) if block.detail == BRIEF]
+    blocks = [block.numbers() if isinstance(block, Figure) else block for block in brief]
     frame = tag(
         "iframe", title="The whole report", sandbox="allow-scripts allow-downloads",
         srcdoc=page(document),
     )  # fmt: skip
     style = tag("style", Markup(asset("notebook.css")))
-    whole = tag("details", tag("summary", "The whole report"), frame)
-    body = (tag("p", tag("strong", document.title)), *_body(blocks), whole)
+    details = tag("details", tag("summary", "The whole report"), frame)
+    body = (tag("p", tag("strong", document.title)), *_body(blocks), details)
     return str(tag("div", style, *body, class_="counterrank"))

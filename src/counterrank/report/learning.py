@@ -45,18 +45,22 @@ _NEXT_TIME = (
 )
 
 
-def document(found: Certificate, _: int = PAGE) -> Document:
+def document(certificate: Certificate, _: int = PAGE) -> Document:
     """Return the certificate, how it came about, and what it does not promise."""
-    title = "A better policy, with a certificate" if found.certified else "Nothing to ship yet"
+    title = (
+        "A better policy, with a certificate" if certificate.certified else "Nothing to ship yet"
+    )
     rows = (
-        f"The policy was learned and chosen on {count(found.rows.get('learn'))} rows, and certified on "
-        f"{count(found.rows.get('certify'))} other rows."
+        f"The policy was learned and chosen on {count(certificate.rows.get('learn'))} rows, and certified on "
+        f"{count(certificate.rows.get('certify'))} other rows."
     )
     blocks: list[Block] = [
-        _forest(found),
+        _forest(certificate),
         Paragraph(rows, "aid", detail=BRIEF),
     ]
-    lost = [f"{column_name(row.column)} = {row.label}" for row in found.segments if row.high < 0]
+    lost = [
+        f"{column_name(row.column)} = {row.label}" for row in certificate.segments if row.high < 0
+    ]
     if lost:
         told = f"These segments lose, adjusted for looking at all of them: {', '.join(lost)}."
         blocks.append(Paragraph(told, "strong", detail=BRIEF))
@@ -69,10 +73,10 @@ def document(found: Certificate, _: int = PAGE) -> Document:
         "Lift of each step, from the expected bound to the estimate (★ chosen)",
     )
     path = Figure(
-        "path", _path(found), unit, name, [(0.0, "today")], "Lift and bound by step", aid, detail=BRIEF
+        "path", _path(certificate), unit, name, [(0.0, "today")], "Lift and bound by step", aid, detail=BRIEF
     )  # fmt: skip
     who = Figure(
-        "segments", _segments(found), unit, "Lift by segment", title="For whom",
+        "segments", _segments(certificate), unit, "Lift by segment", title="For whom",
         aid="Bars are adjusted for looking at all segments.", detail=BRIEF,
     )  # fmt: skip
     blocks += section("How it was chosen, and for whom", "path", path, who)
@@ -83,7 +87,7 @@ def document(found: Certificate, _: int = PAGE) -> Document:
     blocks += section(
         "What is promised, and what is not",
         "promise",
-        Paragraph(_ASSUMED.get(found.grade, "")),
+        Paragraph(_ASSUMED.get(certificate.grade, "")),
         Paragraph(promised),
     )
     blocks += section("For a better certificate next time", "next", *map(Note, _NEXT_TIME))
@@ -110,7 +114,7 @@ def _forest(certificate: Certificate) -> Forest:
         mark=outcome(lift.low, lift.value) if certificate.certified else OUTCOMES["unclear"],
     )  # fmt: skip
     state = "ship" if certificate.certified else "unknown"
-    scale_of, ticks = around_zero([cell], most=7, room=0.05)
+    scale_of, ticks = around_zero([cell], max_ticks=7, room=0.05)
     facts = (
         f"per ranking, today {plain(today, lift.stderr)}",
         f"{percent(lift.level, digits=0)} lower bound",
@@ -129,79 +133,88 @@ def _forest(certificate: Certificate) -> Forest:
     )  # fmt: skip
 
 
-def sentence(found: Certificate) -> str:
+def sentence(certificate: Certificate) -> str:
     """Return the certificate in one sentence, all of whose numbers are those of the certifying rows."""
-    error, sure = found.stderr, percent(found.lift.level, digits=0)
-    bound, estimate = at_least(found.low, error), plain(found.value, error, sign=True)
-    if found.certified:
-        means = "whatever users do" if found.grade == "free" else "given enough rows for a t test"
-        kept = ", ".join(dict.fromkeys(f"'{one.expression}'" for one in found.guardrails))
-        safe = f" No guardrail is broken: {kept}." if kept else ""
+    error, sure = certificate.stderr, percent(certificate.lift.level, digits=0)
+    bound, estimate = at_least(certificate.low, error), plain(certificate.value, error, sign=True)
+    if certificate.certified:
+        means = (
+            "whatever users do" if certificate.grade == "free" else "given enough rows for a t test"
+        )
+        guardrails = ", ".join(
+            dict.fromkeys(f"'{guardrail.expression}'" for guardrail in certificate.guardrails)
+        )
+        safe = f" No guardrail is broken: {guardrails}." if guardrails else ""
         return (
-            f"{found.name[:1].upper() + found.name[1:]} earns at least {bound} more per ranking than "
-            f"today's {plain(found.logger['value'], error)} (estimate {estimate}), with {sure} "
+            f"{certificate.name[:1].upper() + certificate.name[1:]} earns at least {bound} more per ranking than "
+            f"today's {plain(certificate.logger['value'], error)} (estimate {estimate}), with {sure} "
             f"confidence, {means}.{safe}"
         )
-    if found.low > 0:
+    if certificate.low > 0:
         shown = "; ".join(
-            f"'{one.expression}'{f' in {one.group}' if one.group else ''}, whose bound is "
-            + (f"{plain(one.low)} {one.unit}" if one.unit else percent(one.low, sign=True))
-            for one in found.open_guardrails
+            f"'{guardrail.expression}'{f' in {guardrail.group}' if guardrail.group else ''}, whose bound is "
+            + (
+                f"{plain(guardrail.low)} {guardrail.unit}"
+                if guardrail.unit
+                else percent(guardrail.low, sign=True)
+            )
+            for guardrail in certificate.open_guardrails
         )
         return (
-            f"Not certified: {found.name} earns at least {bound} more per ranking, but these rows "
+            f"Not certified: {certificate.name} earns at least {bound} more per ranking, but these rows "
             f"cannot show that a guardrail is safe: {shown}. Use more rows, or a wider limit."
         )
-    seems = f"{found.name} seems to earn {estimate} per ranking"
-    if not found.declared and (found.more_rows is not None or found.low >= 0):
+    seems = f"{certificate.name} seems to earn {estimate} per ranking"
+    if not certificate.declared and (certificate.more_rows is not None or certificate.low >= 0):
         return (
             f"Not certified: {seems}, but the log has no users or "
-            f"sessions, and the {sum(found.rows[side] for side in ('learn', 'certify')):,} rows may not be "
+            f"sessions, and the {sum(certificate.rows[side] for side in ('learn', 'certify')):,} rows may not be "
             "independent. Name the column of users or sessions (--unit), or say "
             f"{say('--independent-rows', python='independent_rows=True')} if no visitor has two rows."
         )
     return _not_yet(
-        found, f"Not yet: {seems}, but the {sure} bound is {at_least(found.low, error, sign=True)}."
+        certificate,
+        f"Not yet: {seems}, but the {sure} bound is {at_least(certificate.low, error, sign=True)}.",
     )
 
 
-def _not_yet(found: Certificate, seems: str) -> str:
-    if found.more_rows is None:
+def _not_yet(certificate: Certificate, seems: str) -> str:
+    if certificate.more_rows is None:
         return "Nothing could be certified: what was learned earns no more than today's policy on new rows."
-    enough = f"About {round_up(found.more_rows):,} rows like these would show it."
-    if not found.agreed:
+    enough = f"About {round_up(certificate.more_rows):,} rows like these would show it."
+    if not certificate.agreed:
         return f"{seems} The gain cannot be told from chance on the rows it was learned on either. {enough}"
-    if found.heaviest is not None:
+    if certificate.heaviest is not None:
         return (
-            f"{seems} One unit, {found.heaviest.unit}, has {percent(found.heaviest.share)} of "
+            f"{seems} One unit, {certificate.heaviest.unit}, has {percent(certificate.heaviest.share)} of "
             "these rows, and the bound has to allow for all of them turning out alike: leave "
             "it out if it is a robot or a default id."
         )
     return f"{seems} {enough}"
 
 
-def _path(found: Certificate) -> list[Row]:
+def _path(certificate: Certificate) -> list[Row]:
     """Return the lift of each step and the bound to expect of it: ambition against evidence."""
     rows = []
-    for step in found.path:
+    for step in certificate.path:
         number, note = (
             Number(step.value, low=step.low, high=step.value),
             f"{count(step.ess)} effective rows",
         )
-        chosen = "★ " * (step.m == found.m)
+        chosen = "★ " * (step.m == certificate.m)
         rows.append(
-            interval_row(f"{chosen}best of {step.m}", number, error=found.stderr, note=note)
+            interval_row(f"{chosen}best of {step.m}", number, error=certificate.stderr, note=note)
         )
     return rows
 
 
-def _segments(found: Certificate) -> list[Row]:
+def _segments(certificate: Certificate) -> list[Row]:
     """Return the lift of each segment, intervals adjusted for looking at all of them."""
     rows: list[Row] = []
-    for column in dict.fromkeys(row.column for row in found.segments):
+    for column in dict.fromkeys(row.column for row in certificate.segments):
         rows.append(Row(label=column_name(column), heading=True))
-        members = (row for row in found.segments if row.column == column)
-        for one in sorted(members, key=lambda row: -row.value):
-            size = f"{count(one.n)} rows"
-            rows.append(interval_row(one.label, one, error=one.stderr, note=size))
+        members = (row for row in certificate.segments if row.column == column)
+        for segment in sorted(members, key=lambda row: -row.value):
+            size = f"{count(segment.n)} rows"
+            rows.append(interval_row(segment.label, segment, error=segment.stderr, note=size))
     return rows

@@ -100,7 +100,9 @@ def method(reading: Reading) -> list[Block]:
     """Return the estimators in words and formulas, versions, options, fingerprint, and the command."""
     names = dict.fromkeys(e.estimator for e in reading.estimates)
     methods = [
-        Note(found[0], name=name, more=(found[1],)) for name in names if (found := describe(name))
+        Note(description[0], name=name, more=(description[1],))
+        for name in names
+        if (description := describe(name))
     ]
     log, command = reading.log, reading.result.provenance.command
     facts = [
@@ -119,10 +121,10 @@ def method(reading: Reading) -> list[Block]:
 
 def made_with(reading: Reading) -> dict[str, str]:
     """Return versions and options in words; those that were not given are left out."""
-    made = reading.result.provenance.to_dict()
-    told = {k: v for k, v in made.items() if k not in _ELSEWHERE and v is not None}
-    options = made["options"]
-    told |= {k: v for k, v in options.items() if k not in made and v not in (None, [], "")}
+    provenance = reading.result.provenance.to_dict()
+    told = {k: v for k, v in provenance.items() if k not in _ELSEWHERE and v is not None}
+    options = provenance["options"]
+    told |= {k: v for k, v in options.items() if k not in provenance and v not in (None, [], "")}
     return {str(name).replace("_", " "): _text(value) for name, value in told.items()}
 
 

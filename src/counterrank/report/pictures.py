@@ -33,23 +33,23 @@ def draw(document: Document, kind: str = "") -> "Figure":
     The figure belongs to no window: save it with `figure.savefig("values.svg")`, or let a notebook
     show it.
     """
-    kinds = list(dict.fromkeys(one.kind for one in document.figures()))
+    kinds = list(dict.fromkeys(chart.kind for chart in document.figures()))
     chosen = kind or next(iter(kinds), "")
-    drawings = [one for one in document.figures() if one.kind == chosen]
+    drawings = [chart for chart in document.figures() if chart.kind == chosen]
     if not drawings and chosen and chosen not in KINDS:
         raise ConfigError(f"there is no plot '{kind}'; choose one of {', '.join(kinds)}")
     if not drawings:
         why = _ABSENT.get(chosen, "this result has no such numbers")
-        of = f" for '{chosen}'" if chosen else ""
-        raise ConfigError(f"nothing to draw{of}: {why}")
+        subject = f" for '{chosen}'" if chosen else ""
+        raise ConfigError(f"nothing to draw{subject}: {why}")
     require("matplotlib", extra="plots")
     from matplotlib.figure import Figure
 
-    heights = [1.3 + _ROW * len(one.shown) for one in drawings]
+    heights = [1.3 + _ROW * len(chart.shown) for chart in drawings]
     figure = Figure(figsize=(8.0, sum(heights)), layout="constrained", facecolor=_colours()["card"])
     panels = figure.subplots(len(drawings), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for axes, one in zip(panels, drawings, strict=True):
-        _draw_rows(axes, one)
+    for axes, chart in zip(panels, drawings, strict=True):
+        _draw_rows(axes, chart)
     return figure
 
 
@@ -80,12 +80,12 @@ def _draw_rows(axes: "Axes", chart: Chart) -> None:
     axes.grid(axis="x", color=colours["grid"], linewidth=0.8)
     for value, _ in chart.lines:
         axes.axvline(value, color=colours["zero"], linewidth=1)
-    for at, (label, row) in enumerate(zip(axes.get_yticklabels(), rows, strict=True)):
+    for height, (label, row) in enumerate(zip(axes.get_yticklabels(), rows, strict=True)):
         label.set(color=ink, fontweight="bold" if row.heading else "normal")
         point = _SHAPES[row.mark.shape], 8.0
         for name, start, end in row.marks(scale) if not row.heading else ():
             sign, size = _MARKS.get(name, point)
             axes.plot(
-                [start, end], [at, at], sign, color=colours[row.mark.look], alpha=0.45 if row.faded else 1.0,
+                [start, end], [height, height], sign, color=colours[row.mark.look], alpha=0.45 if row.faded else 1.0,
                 linewidth=size, markersize=size, solid_capstyle="round", clip_on=False, markevery=[0],
             )  # fmt: skip

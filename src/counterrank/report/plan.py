@@ -4,7 +4,7 @@ import math
 import re
 
 from counterrank.exploration import Cost, DetectableLift, ExplorationPlan
-from counterrank.report.answer import listed
+from counterrank.report.answer import joined_names
 from counterrank.report.document import (
     BRIEF,
     PAGE,
@@ -39,15 +39,15 @@ def document(plan: ExplorationPlan, _: int = PAGE) -> Document:
         "“never” if the option does not show the items that such a ranker would show."
     )
     blocks += section("What was tried, the cheapest first", "options", table, lead=lead)
-    some = any(one.cost.rests_on == "models" for one in plan.options)
-    told = (*plan.notes, *(["* predicted by models of users alone."] if some else []))
+    by_models = any(option.cost.rests_on == "models" for option in plan.options)
+    told = (*plan.notes, *(["* predicted by models of users alone."] if by_models else []))
     blocks += section("How to read it", "reading", *map(Note, told))
     return Document(title, blocks)
 
 
 def sentences(plan: ExplorationPlan) -> list[str]:
     """Return what the plan says, one thing per sentence, the most important first."""
-    best, names = plan.choice, listed(plan.judged, "and")
+    best, names = plan.choice, joined_names(plan.judged, "and")
     lift, rows = percent(best.worst(plan.judged)), count(plan.rows)
     shows = math.isfinite(best.worst(plan.judged))
     lines = []
@@ -105,33 +105,33 @@ def _options(plan: ExplorationPlan) -> tuple[list[Row], Table]:
     rows, cells, styles = list[Row](), [], []
     shown = {0, plan.chosen, *plan.frontier}
     for index in sorted(shown, key=lambda i: plan.options[i].cost.value):
-        one, chosen = plan.options[index], index == plan.chosen
-        cost, least, spec = one.cost, one.worst(plan.judged), shortened(one.spec)
+        option, chosen = plan.options[index], index == plan.chosen
+        cost, least, spec = option.cost, option.worst(plan.judged), shortened(option.spec)
         change = Number(-100 * cost.value, low=-100 * cost.high, high=-100 * cost.low)
         note = f"lifts from {percent(least)}" if math.isfinite(least) else ""
-        label = "★ " * chosen + one.kind
-        rows.append(interval_row(label, change, error=0.5, note=note, more=[spec]))
+        label = "★ " * chosen + option.kind
+        rows.append(interval_row(label, change, error=0.5, note=note, hints=[spec]))
         mark = "★ chosen" if chosen else "frontier" if index in plan.frontier else ""
         reach = percents(-cost.high, -cost.low) + " *" * (cost.rests_on == "models")
         number = percent(-cost.value, sign=True)
-        cells.append((one.kind, spec, number, reach, *map(_words, one.detectable), mark))
+        cells.append((option.kind, spec, number, reach, *map(_words, option.detectable), mark))
         styles.append("bold" * chosen)
-    targets = [one.target for one in plan.options[0].detectable]
+    targets = [detectable.target for detectable in plan.options[0].detectable]
     head = ("option", "policy", "change", "interval", *(f"lift of {name}" for name in targets), "")
     # Of the targets, those that do not count go first.
-    others = [4 + j for j, name in enumerate(targets) if name not in plan.judged]
+    unjudged = [4 + j for j, name in enumerate(targets) if name not in plan.judged]
     caption = (
         "Change of the metric, and the smallest lift that the log would detect: today's policy and the options "
         "on the frontier"
     )
-    minor = (1, 3, *others)
+    minor = (1, 3, *unjudged)
     return rows, Table(caption, head, cells, 2, styles, minor, detail=BRIEF)
 
 
-def _words(one: DetectableLift) -> str:
-    if one.lift is not None:
-        return percent(one.lift)
-    return "never" if one.rows_needed is None else "too few rows"
+def _words(detectable: DetectableLift) -> str:
+    if detectable.lift is not None:
+        return percent(detectable.lift)
+    return "never" if detectable.rows_needed is None else "too few rows"
 
 
 def shortened(spec: str) -> str:
@@ -140,4 +140,4 @@ def shortened(spec: str) -> str:
     >>> shortened("0.97520000000000001*top+0.0248*shuffle")
     '0.975*top+0.0248*shuffle'
     """
-    return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.3g}", spec)
+    return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda number: f"{float(number[0]):.3g}", spec)

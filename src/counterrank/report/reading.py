@@ -50,7 +50,7 @@ class Target:
     @property
     def same(self) -> bool:
         """Whether it is the baseline itself: every lift is zero, without an error."""
-        return all(abs(one) < 1e-12 for one in (self.lift.value, self.lift.low, self.lift.high))
+        return all(abs(bound) < 1e-12 for bound in (self.lift.value, self.lift.low, self.lift.high))
 
     @property
     def missing(self) -> str:
@@ -66,22 +66,26 @@ class Reading:
         self.result, self.log = result, result.log
         #: What is refuted in the log, causes first: nothing else is to be believed before this is mended. What
         #: a cause explains is not among it.
-        refuted = (one for one in result.audit if one.stands and one.status.value == "failed")
-        self.failed = sorted(refuted, key=lambda one: (not one.where, not one.explains))
+        refuted = (
+            finding
+            for finding in result.audit
+            if finding.stands and finding.status.value == "failed"
+        )
+        self.failed = sorted(refuted, key=lambda finding: (not finding.where, not finding.explains))
         #: All estimates that have a value.
         self.estimates = [e for e in result.estimates if known(e.value)]
         #: The policies in the order they were given, and those that are compared with the baseline.
         names = dict.fromkeys(e.target for e in result.estimates)
         self.targets = [self._target(name) for name in names]
-        self.candidates = [one for one in self.targets if one.name != result.baseline]
+        self.candidates = [target for target in self.targets if target.name != result.baseline]
         #: Whether lifts are against the policy that served the log; what it and the baseline are called.
         self.over_logger = result.baseline == "logger"
         self.baseline = "today's policy" if self.over_logger else result.baseline
         self.logger = "today's policy" if self.over_logger else "the logging policy"
         #: The confidence level, which all estimates of a run share, and as text.
         self.level = self.estimates[0].level if self.estimates else 0.95
-        whole = round(self.level * 100, 6) % 1 == 0
-        self.level_words = percent(self.level, digits=0 if whole else 1)
+        whole_percent = round(self.level * 100, 6) % 1 == 0
+        self.level_words = percent(self.level, digits=0 if whole_percent else 1)
         #: What a reward and a ranking are called.
         self.reward = result.log.words.get("reward") or "reward"
         self.ranking = result.log.words.get("ranking") or "ranking"
@@ -99,7 +103,7 @@ class Reading:
             best,
             sorted(valued, key=lambda e: e is not best),
             "" if level == "none" else level,
-            [one for one in result.verdict.reasons if one.target == name],
+            [reason for reason in result.verdict.reasons if reason.target == name],
             result.decision.targets.get(name, result.decision.action),
         )
 

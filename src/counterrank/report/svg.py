@@ -52,10 +52,10 @@ def place(share: float) -> str:
 
 def marker(shape: int, x: str, y: float) -> Markup:
     """Return one of four shapes at (x, y): circle, diamond, smaller circle, square."""
-    return _at(x, y, _SHAPES[shape])
+    return _symbol(x, y, _SHAPES[shape])
 
 
-def _at(x: str, y: float, path: str, look: str = "dot") -> Markup:
+def _symbol(x: str, y: float, path: str, look: str = "dot") -> Markup:
     shown = tag("path", d=path, class_=look)
     return tag("svg", shown, x=x, y=y, overflow="visible", class_="at")
 
@@ -78,9 +78,13 @@ def drawn(chart: Figure) -> Markup:
     scale, ticks = chart.scale, chart.ticks
     # The grid behind a row is as tall as the row, so that lines run through from top to bottom.
     looks = {"grid": ticks, "zero": chart.lines}
-    grid = (_upright(scale, at, look) for look, lines in looks.items() for at, _ in lines)
+    grid = (
+        _upright(scale, tick_value, look)
+        for look, lines in looks.items()
+        for tick_value, _ in lines
+    )
     behind = picture(*grid, height="100%", class_="ground")
-    named = [(scale.at(value), name) for value, name in chart.lines if name]
+    named = [(scale.position(value), name) for value, name in chart.lines if name]
     parts = [_edge(named, 12, "zero-name", 0.2, height=18)]
     for row in chart.shown:
         note = tag("span", row.note, class_="note") if row.note else ""
@@ -92,7 +96,7 @@ def drawn(chart: Figure) -> Markup:
             look = "row mark pale" if row.faded else "row mark"
             cell = behind + track(row, scale)
             parts.append(_labelled(label, cell, row.shown, class_=look, data_tip=row.tip or None))
-    places = [(scale.at(value), name) for value, name in ticks]
+    places = [(scale.position(value), name) for value, name in ticks]
     title = _text(chart.axis, 0.5, 32, "axis-title")
     parts.append(_edge(places, 14, "tick", 0.02, title, height=40))
     return tag(
@@ -103,18 +107,20 @@ def drawn(chart: Figure) -> Markup:
 def _labelled(label: Any, cell: Any, shown: Any, **attributes: Any) -> Markup:
     """Return a row of a chart: its label, what is drawn, its number."""
     cells = {"label": label, "cell": cell, "shown": shown}
-    return tag("div", *(tag("div", one, class_=c) for c, one in cells.items()), **attributes)
+    return tag(
+        "div", *(tag("div", content, class_=c) for c, content in cells.items()), **attributes
+    )
 
 
 def track(row: Row, scale: AxisScale, height: int = ROW_HEIGHT) -> Markup:
     """Return the marks of a row: its interval, an arrow where that leaves the axis, and its value."""
     parts, middle = list[Markup](), height / 2
     for name, start, end in row.marks(scale):
-        x = place(scale.at(start))
+        x = place(scale.position(start))
         if name in ("outer", "span"):
-            parts.append(line(x, middle, place(scale.at(end)), middle, name))
+            parts.append(line(x, middle, place(scale.position(end)), middle, name))
         elif name in _ARROWS:
-            parts.append(_at(x, middle, _ARROWS[name], "arrow"))
+            parts.append(_symbol(x, middle, _ARROWS[name], "arrow"))
         elif scale.inside(row.value):
             parts.append(marker(row.mark.shape, x, middle))
     look = f"track {row.mark.look}" + " faded" * row.faded
@@ -126,13 +132,13 @@ def ground(column: Column) -> Markup:
     scale, parts, edges = column.scale, list[Markup](), list[Markup]()
     for ends, look in ((column.band, "band"), (column.harm, "harm")):
         if ends is not None:
-            low, high = (place(scale.at(scale.clipped(end))) for end in ends)
+            low, high = (place(scale.position(scale.clipped(end))) for end in ends)
             parts.append(region(low, high, look))
             edges += [_upright(scale, end, f"{look}-edge") for end in ends if scale.inside(end)]
     parts += [_upright(scale, value, "grid") for value in column.ticks if value != 0]
     parts += [_upright(scale, 0.0, "zero"), *edges]
-    if column.whole is not None:
-        parts.append(_upright(scale, column.whole, "whole"))
+    if column.total is not None:
+        parts.append(_upright(scale, column.total, "whole"))
     return picture(*parts, height="100%", class_="ground")
 
 
@@ -146,18 +152,18 @@ def region(low: str, high: str, look: str) -> Markup:
 
 
 def _upright(scale: AxisScale, value: float, class_: str) -> Markup:
-    x = place(scale.at(scale.clipped(value)))
+    x = place(scale.position(scale.clipped(value)))
     return line(x, 0, x, "100%", class_)
 
 
-def _edge(labels: Any, y: float, class_: str, margin: float, *more: Markup, height: int) -> Markup:
+def _edge(labels: Any, y: float, class_: str, margin: float, *marks: Markup, height: int) -> Markup:
     """Return the names above or below a chart, each where its share of the axis says."""
-    names = [_text(name, at, y, class_, margin) for at, name in labels]
-    track = picture(*names, *more, height=height, class_="track")
+    names = [_text(name, share, y, class_, margin) for share, name in labels]
+    track = picture(*names, *marks, height=height, class_="track")
     return _labelled("", track, "", class_="row edge")
 
 
-def _text(content: str, at: float, y: float, class_: str, margin: float = 0.0) -> Markup:
+def _text(content: str, share: float, y: float, class_: str, margin: float = 0.0) -> Markup:
     # Near an end a label grows inwards, so that it does not leave the card.
-    anchor = "start" if at < margin else "end" if at > 1 - margin else "middle"
-    return tag("text", content, x=place(at), y=y, class_=class_, text_anchor=anchor)
+    anchor = "start" if share < margin else "end" if share > 1 - margin else "middle"
+    return tag("text", content, x=place(share), y=y, class_=class_, text_anchor=anchor)

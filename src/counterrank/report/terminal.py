@@ -53,31 +53,31 @@ def renderables(document: Document, detail: int = BRIEF) -> Iterator[RenderableT
     """Yield what a terminal shows, from top to bottom."""
     if document.title:
         yield safe(document.title, "bold")
-    for one in walk(document.blocks):
-        if one.detail <= detail:
-            yield from _shown(one)
+    for block in walk(document.blocks):
+        if block.detail <= detail:
+            yield from _shown(block)
 
 
-def _shown(one: Block) -> Iterator[RenderableType]:
-    match one:
+def _shown(block: Block) -> Iterator[RenderableType]:
+    match block:
         case Forest():
-            yield Padding(_Picture(one), (1, 0, 0, 0))
+            yield Padding(_Picture(block), (1, 0, 0, 0))
         case Table():
-            yield Padding(_Fitted(one), (1, 0, 0, 0))
+            yield Padding(_Fitted(block), (1, 0, 0, 0))
         case Figure():
-            yield Padding(_Fitted(one.numbers()), (1, 0, 0, 0))
+            yield Padding(_Fitted(block.numbers()), (1, 0, 0, 0))
         case Note():
-            sign = SIGNS.get(one.status, "→")
-            name = f"{one.name}: " if one.name else ""
+            sign = SIGNS.get(block.status, "→")
+            name = f"{block.name}: " if block.name else ""
             yield UnbrokenText.assemble(
-                (f"{sign} ", STYLES.get(one.status, "")), safe(name, "bold"), safe(one.text)
+                (f"{sign} ", STYLES.get(block.status, "")), safe(name, "bold"), safe(block.text)
             )
-            for line in one.more:
+            for line in block.more:
                 yield Padding(safe(line), (0, 0, 0, 2))
         case Heading():
-            yield safe(one.text, "bold")
+            yield safe(block.text, "bold")
         case Paragraph():
-            yield safe(one.text, _STYLE_OF.get(one.style, ""))
+            yield safe(block.text, _STYLE_OF.get(block.style, ""))
 
 
 @dataclass(frozen=True)
@@ -126,20 +126,20 @@ class _Picture:
     def segments(self, lines: Sequence[Line], width: int) -> Iterator[RenderableType]:
         """Yield segments with a number and a picture for each policy; of many the first and the last."""
         columns, half = self.forest.columns, MOST_SEGMENTS // 2
-        whole = [line for line in lines if not line.group]
+        totals = [line for line in lines if not line.group]
         inner = [line for line in lines if line.group]
-        few = inner if len(inner) <= MOST_SEGMENTS else [*inner[:half], *inner[-half:]]
-        shown = [*whole, *few]
-        counted = f"{len(few)} of {len(inner)}" if len(few) < len(inner) else ""
+        members = inner if len(inner) <= MOST_SEGMENTS else [*inner[:half], *inner[-half:]]
+        shown = [*totals, *members]
+        counted = f"{len(members)} of {len(inner)}" if len(members) < len(inner) else ""
         labels = [visible(f"{line.group} {line.label}".strip()) for line in shown]
         first = min(max(map(cell_len, labels)), MOST_NAME)
         notes = max(len(line.note) for line in shown)
         number = max(len(cell.shown) for line in shown for cell in line.cells if cell)
-        each = (width - first - notes - 2) // len(columns)
-        size = min(each - number - 4, MOST_STRIP)
+        column_width = (width - first - notes - 2) // len(columns)
+        size = min(column_width - number - 4, MOST_STRIP)
         drawn = size >= LEAST_STRIP
         names = max(cell_len(visible(column.name)) for column in columns)
-        room = max(number + (size + 2 if drawn else 0), min(names, each - 2))
+        room = max(number + (size + 2 if drawn else 0), min(names, column_width - 2))
         heads = (f"  {set_cell_size(visible(column.name), room)}" for column in columns)
         yield safe("".join([set_cell_size(counted, first + notes + 2), *heads]), "bold")
         for label, line in zip(labels, shown, strict=True):
@@ -186,46 +186,46 @@ class _Fitted:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         room, hidden = options.update(max_width=1000), set[int]()
         for column in (*self.table.minor, None):
-            shown = self.made(hidden)
+            shown = self.rich_table(hidden)
             size = Measurement.get(console, room, shown)
             if size.maximum <= options.max_width:
                 break
             hidden |= {column} if column is not None else set()
         yield shown if size.minimum <= options.max_width else self.stacked()
 
-    def made(self, hidden: set[int]) -> RichTable:
+    def rich_table(self, hidden: set[int]) -> RichTable:
         """Return the table without some of its columns."""
-        one, rows = self.table, list(enumerate(self.table.rows))
-        caption = one.caption
-        if one.most is not None and len(rows) > one.most:
+        table, rows = self.table, list(enumerate(self.table.rows))
+        caption = table.caption
+        if table.most is not None and len(rows) > table.most:
             caption += f" (top and bottom of {len(rows)})"
-            rows = [*rows[: one.most // 2], *rows[-(one.most // 2) :]]
+            rows = [*rows[: table.most // 2], *rows[-(table.most // 2) :]]
         shown = RichTable(
             title=safe(caption), title_justify="left", title_style="bold", header_style="bold",
             box=box.SIMPLE_HEAD, pad_edge=False,
         )  # fmt: skip
-        kept = [j for j in range(len(one.head)) if j not in hidden]
-        for j in kept:
-            side: Literal["left", "right"] = "left" if j < one.texts else "right"
-            shown.add_column(safe(one.head[j]), justify=side, overflow="fold")
+        columns = [j for j in range(len(table.head)) if j not in hidden]
+        for j in columns:
+            side: Literal["left", "right"] = "left" if j < table.texts else "right"
+            shown.add_column(safe(table.head[j]), justify=side, overflow="fold")
         for i, row in rows:
-            style = _STYLE_OF.get(one.style(i), one.style(i))
+            style = _STYLE_OF.get(table.style(i), table.style(i))
             # A text may go on in the next line, between words; a number may not.
-            cells = ((row[j], str(row[j]) if j < one.texts else str(row[j]).replace(" ", _KEPT))
-                     for j in kept if j < len(row))  # fmt: skip
+            cells = ((row[j], str(row[j]) if j < table.texts else str(row[j]).replace(" ", _KEPT))
+                     for j in columns if j < len(row))  # fmt: skip
             shown.add_row(*(safe(text, _cell_style(cell) or style) for cell, text in cells))
         return shown
 
     def stacked(self) -> RichTable:
         """Return the cells of a row below each other, each beside its head."""
-        one = self.table
-        shown = RichTable(title=safe(one.caption), title_justify="left", title_style="bold", box=None,
+        table = self.table
+        shown = RichTable(title=safe(table.caption), title_justify="left", title_style="bold", box=None,
                           show_header=False, pad_edge=False)  # fmt: skip
         shown.add_column(overflow="fold")
         shown.add_column(overflow="fold")
-        for first, *cells in one.rows:
+        for first, *cells in table.rows:
             shown.add_row(safe(first, "bold"))
-            for head, cell in zip(one.head[1:], cells, strict=False):
+            for head, cell in zip(table.head[1:], cells, strict=False):
                 shown.add_row(safe(f"  {head}"), safe(cell, _cell_style(cell)))
         return shown
 
@@ -247,9 +247,9 @@ class UnbrokenText(Text):
         held.plain = self.plain.replace(_NO_BREAK, _HOLDER)
         return held
 
-    def wrap(self, *given: Any, **more: Any) -> Lines:
+    def wrap(self, *arguments: Any, **options: Any) -> Lines:
         """Return the lines that fit the width."""
-        lines = self._held().wrap(*given, **more)
+        lines = self._held().wrap(*arguments, **options)
         for line in lines:
             line.plain = line.plain.replace(_HOLDER, _NO_BREAK).replace(_KEPT, " ")
         return lines

@@ -22,8 +22,8 @@ def _effective_rows(reading: Reading, target: Target) -> Figure:
     rows, cells = list[Row](), []
     for e in target.estimates:
         share = e.ess / reading.log.n if reading.log.n else math.nan
-        found = reading.result.diagnostics.of(target.name, e.estimator)
-        if found is not None and known(share):
+        diagnostics = reading.result.diagnostics.of(target.name, e.estimator)
+        if diagnostics is not None and known(share):
             name, shown, size = e.estimator, percent(min(share, 1.0)), count(e.ess)
             rows.append(
                 Row(
@@ -32,8 +32,8 @@ def _effective_rows(reading: Reading, target: Target) -> Figure:
                 )
             )  # fmt: skip
             cells.append(
-                (name, size, shown, percent(found.rows_carrying_50), percent(found.rows_carrying_90),
-                 short(found.tail_index), percent(found.largest_share))
+                (name, size, shown, percent(diagnostics.rows_carrying_50), percent(diagnostics.rows_carrying_90),
+                 short(diagnostics.tail_index), percent(diagnostics.largest_share))
             )  # fmt: skip
     aid = "The fewer rows carry an estimate, the more it depends on single ones."
     name = f"Effective rows of {target.name}"
@@ -57,11 +57,11 @@ def _support(reading: Reading) -> Table:
     """Return what the logger rarely or never shows of each target."""
     rows = []
     for target in reading.targets:
-        found = reading.result.diagnostics.support.get(target.name)
-        if found is None or not max(found.rare_share, default=0.0) > 0:
+        support = reading.result.diagnostics.support.get(target.name)
+        if support is None or not max(support.rare_share, default=0.0) > 0:
             continue
-        items = ", ".join(f"{one.action} ({percent(one.share)})" for one in found.actions)
-        pairs = zip(found.rare_share, found.unlogged_share, strict=True)
+        items = ", ".join(f"{gap.action} ({percent(gap.share)})" for gap in support.actions)
+        pairs = zip(support.rare_share, support.unlogged_share, strict=True)
         for k, (rare, never) in enumerate(pairs, start=1):
             cells = (str(k), percent(rare), percent(never), items if k == 1 else "")
             rows.append((target.name, *cells))
@@ -83,8 +83,8 @@ def planning(reading: Reading) -> list[Block]:
         # Plans rest on the estimate's own error, which cannot be trusted where evidence is insufficient.
         if plan is not None and not target.doubtful:
             rows += [(target.name, *fact) for fact in _facts(plan, reading.ranking)]
-        if (found := reading.result.sensitivity.get(target.name)) is not None:
-            rows.append((target.name, "the lift keeps its sign", _tolerance(found)))
+        if (sensitivity := reading.result.sensitivity.get(target.name)) is not None:
+            rows.append((target.name, "the lift keeps its sign", _tolerance(sensitivity)))
     table = Table("What this log can detect, and bear", ("policy", "", ""), rows, texts=3)
     return section("Planning", "planning", table)
 
@@ -105,9 +105,9 @@ def _facts(plan: SamplePlan, ranking: str) -> Iterator[tuple[str, str]]:
             yield what, f"{roughly(row.rows)} {plural(ranking)}"
 
 
-def _tolerance(found: Sensitivity) -> str:
-    turn = found.sign_changes_at
+def _tolerance(sensitivity: Sensitivity) -> str:
+    turn = sensitivity.sign_changes_at
     if known(turn):
         return f"until propensities are wrong by a factor of {short(turn)}"
-    most = max((row.gamma for row in found.curve), default=1.0)
-    return f"with propensities wrong by any factor up to {short(most)}"
+    largest = max((row.gamma for row in sensitivity.curve), default=1.0)
+    return f"with propensities wrong by any factor up to {short(largest)}"

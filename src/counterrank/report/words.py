@@ -51,7 +51,7 @@ def plain(value: Any, error: Any = None, *, sign: bool = False) -> str:
         return _text(value, ".2e", sign=sign)
     unit, word = 1.0, ""
     if size > _HUGE or error > _ROUGH:
-        unit, name, _ = next((one for one in _WORDS if size >= one[0]), _WORDS[-1])
+        unit, name, _ = next((entry for entry in _WORDS if size >= entry[0]), _WORDS[-1])
         word = f"\N{NO-BREAK SPACE}{name}"
     return _text(value / unit, f",.{_places(value / unit, error / unit)}f", sign=sign) + word
 
@@ -240,7 +240,7 @@ def without_options(text: str) -> str:
     >>> without_options("Log P(a | x); see --weight"), without_options("if it is prefix, use --propensity-kind")
     ('Log P(a | x).', '')
     """
-    kept = []
+    advice = []
     for way in text.split(", or "):
         words, option, _ = way.partition("--")
         words = re.sub(
@@ -248,5 +248,5 @@ def without_options(text: str) -> str:
         ).strip(_LOOSE)
         # A condition whose advice was an option advises nothing.
         if words and not (option and words.lower().startswith("if ")):
-            kept.append(words)
-    return sentence(", or ".join(kept)) if kept else ""
+            advice.append(words)
+    return sentence(", or ".join(advice)) if advice else ""
