@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import counterrank as cr
+from counterrank.common.options import COMMANDS
 from counterrank.report import plain
 
 
@@ -310,6 +312,17 @@ def test_two_results_on_stdout_are_refused(counterrank, simulated):
     result = counterrank("evaluate", simulated, "--target", "new", "--json", "-", "--html", "-")
     assert result.code == 2
     assert "only one result can go to stdout" in result.err
+
+
+def test_the_answer_is_written_as_markdown(counterrank, simulated, tmp_path):
+    asked = ("evaluate", simulated, "--target", "new", "--estimators", "iips", "--json", "r.json")
+    assert counterrank(*asked, "--markdown", "answer.md").code == 0
+    text = (tmp_path / "answer.md").read_text()
+    assert text.startswith("## ") and text == cr.load(tmp_path / "r.json").to_markdown()
+    assert counterrank(*asked, "--markdown", "-").out == text
+    commands = [name for name, spec in COMMANDS.items() if "html" in spec.on_line]
+    assert len(commands) == 5
+    assert all("markdown" in COMMANDS[name].on_line for name in commands)
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,7 @@ def never_read(monkeypatch):
 WRITING = [
     ("evaluate", "--json"),
     ("evaluate", "--html"),
+    ("evaluate", "--markdown"),
     ("check", "--json"),
     ("validate", "--json"),
 ]

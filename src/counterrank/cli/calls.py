@@ -190,8 +190,10 @@ class Call:
             write(path, (to_json or result.to_json)())
         if path := self.get("html"):
             write(path, result.to_html())
+        if path := self.get("markdown"):
+            write(path, result.to_markdown())
         # A result that goes to stdout is the only thing there.
-        if not (self.get("quiet") or "-" in (self.get("json"), self.get("html"))):
+        if not (self.get("quiet") or "-" in map(self.get, ("json", "html", "markdown"))):
             console = results_console()
             detail = VERBOSE if self.get("verbose") or self.get("all") else BRIEF
             for block in renderables(result.document(detail), detail):

@@ -77,7 +77,7 @@ class Group(Enum):
 BESIDE: Final = "events join event within event_time unique scores scores_join".split()
 
 #: What becomes of the result: the command handles it, and some others.
-WRITING: Final = "json html out require quiet verbose all reward_name ranking_name".split()
+WRITING: Final = "json html markdown out require quiet verbose all reward_name ranking_name".split()
 _LOCAL: Final = (
     "target_lists position_curve config query connection join event within event_time unique "
     "scores_join".split()
@@ -513,6 +513,12 @@ _FURTHER = (
     ),
     Option("json", "Write the result as JSON; - is stdout.", Kind.OUTPUT, metavar="FILE"),
     Option("html", "Write the report as one HTML file; - is stdout.", Kind.OUTPUT, metavar="FILE"),
+    Option(
+        "markdown",
+        "Write the answer as Markdown, for a comment on a change; - is stdout.",
+        Kind.OUTPUT,
+        metavar="FILE",
+    ),
     Option("out", "File for the result.", Kind.OUTPUT, metavar="FILE"),
     Option(
         "require",
@@ -582,9 +588,9 @@ COMMANDS: Final = {
         "targets estimators rewards guardrails baseline segments level "
         "columns logger policies where config json html require",
         "position_weights primary independent_rows target_is_fresh target_trained_until time accept "
-        "position_curve behavior_candidates behavior_mse estimate_propensity seed "
+        "position_curve behavior_candidates behavior_mse estimate_propensity seed markdown "
         "context propensity_kind unit weight items missing_reward format query connection engine quiet verbose "
-        "events join event within event_time scores scores_join",
+        "events join scores",
         "sequential practical target_lists audit weights_out reward_name ranking_name",
     ),
     "check": Command(
@@ -598,7 +604,7 @@ COMMANDS: Final = {
         },
     ),
     "validate": Command(
-        "arm estimators rewards columns unit policies scores config json html",
+        "arm estimators rewards columns unit policies scores config json html markdown",
         keys="level primary seed quiet",
         required=("arm",),
         words={"estimators": "The estimator to check."},
@@ -607,6 +613,7 @@ COMMANDS: Final = {
     "abtest": Command(
         "arm rewards guardrails baseline segments sequential time columns policies scores config json html "
         "require",
+        "markdown",
         keys="level unit primary practical seed quiet",
         required=("arm",),
         words={
@@ -628,6 +635,7 @@ COMMANDS: Final = {
     ),
     "plan": Command(
         "detect budget rows_per_week columns logger policies scores config out json html quiet",
+        "markdown",
         keys="items level seed",
         words={
             "out": "JSON file for the chosen policy, for serving and for --logger of the new log."
@@ -636,7 +644,7 @@ COMMANDS: Final = {
     "learn": Command(
         "model grade rewards guardrails segments independent_rows columns logger unit where config "
         "out json html",
-        "primary level items seed quiet scores",
+        "primary level items seed quiet markdown",
         "reward_range despite_audit",
         required=("out",),
         words={

@@ -114,7 +114,8 @@ def names_apart(names: Sequence[str], joined: str) -> Iterator[str | tuple[str, 
     unnamed = len(names) - len(shown)
     for place, name in enumerate(shown):
         last = place == len(shown) - 1 and not unnamed
-        yield f" {joined} " if place and last else ", " if place else ""
+        if place:
+            yield f" {joined} " if last else ", "
         yield (name,)
     if unnamed:
         yield f" {joined} {unnamed} more"

@@ -158,7 +158,7 @@ def around_zero(
     their labels fit, a share `room` of the axis.
 
     >>> around_zero([Row(label="a", value=3.1, low=2.6, high=3.5)], max_ticks=6, room=0)[1]
-    [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0]
+    [-1.0, 0.0, 1.0, 2.0, 3.0]
     """
     ends = [*bounded([row for row in rows if row is not None]), *marked]
     finite = [value for value in ends if known(value) and abs(value) < 1e12]
