@@ -142,9 +142,16 @@ class Auditor:
 
 
 def auditor_of(
-    source: Source, sample: RankingLog, targets: Iterable[str] | None = None, *, segments: Sequence[str] | None = None,
-    time: str | None = None, checks: Sequence[Check] = CHECKS, weighed: bool = True, like: Auditor | None = None,
-) -> Auditor:  # fmt: skip
+    source: Source,
+    sample: RankingLog,
+    targets: Iterable[str] | None = None,
+    *,
+    segments: Sequence[str] | None = None,
+    time: str | None = None,
+    checks: Sequence[Check] = CHECKS,
+    weighed: bool = True,
+    like: Auditor | None = None,
+) -> Auditor:
     """Return the auditor of a source; `sample` are rows of all of it, from which context columns are cut.
 
     Without `weighed` nothing is said about weights: no estimate will use any. `like` is an auditor of
@@ -175,9 +182,13 @@ def auditor_of(
 
 
 def audit(
-    source: Source, targets: Iterable[str] | None = None, *, segments: Sequence[str] | None = None,
-    time: str | None = None, checks: Sequence[Check] = CHECKS,
-) -> list[Finding]:  # fmt: skip
+    source: Source,
+    targets: Iterable[str] | None = None,
+    *,
+    segments: Sequence[str] | None = None,
+    time: str | None = None,
+    checks: Sequence[Check] = CHECKS,
+) -> list[Finding]:
     r"""Return the findings of every check, in a fixed order.
 
     `segments` names columns whose groups are looked at beside those of the context; `time` None
@@ -251,8 +262,9 @@ def audit_log(
     named = (segments,) if isinstance(segments, str) else tuple(segments or ())
     carried = (*named, time) if time else named
     with opened(log, targets or None, segments=carried, needs_targets=False, **reading) as (
-        source, names,
-    ):  # fmt: skip
+        source,
+        names,
+    ):
         return Audit(concluded(audit(source, names, segments=named, time=time), answers_of(accept)))
 
 

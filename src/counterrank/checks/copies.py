@@ -159,11 +159,15 @@ def _count_duplicates(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(
         sums={"identified": np.array([len(identity)])},
         lists={
-            "whole": np.asarray(hashing.mixed(key + shown)), "key": key, "row": rows + batch.start,
-            "shown": shown, "owner": owner, "chance": _chances(sampled),
+            "whole": np.asarray(hashing.mixed(key + shown)),
+            "key": key,
+            "row": rows + batch.start,
+            "shown": shown,
+            "owner": owner,
+            "chance": _chances(sampled),
             **{f"without {name}": words for name, words in _keys(sampled).items()},
         },
-    )  # fmt: skip
+    )
 
 
 def _judge_duplicates(tally: Tally, subject: Subject) -> list[Finding]:

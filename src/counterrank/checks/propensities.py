@@ -75,13 +75,13 @@ def _judge_targets(tally: Tally, subject: Subject) -> list[Finding]:
         if zeros > 0.5 * cells:
             findings.append(
                 finding(
-"probabilities",
-WARNED,
-f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0",
-"the target was joined to other rankings, or is (nearly) deterministic",
-"check the join; a deterministic target keeps only the rows that show its own items",
-)
-            )  # fmt: skip
+                    "probabilities",
+                    WARNED,
+                    f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0",
+                    "the target was joined to other rankings, or is (nearly) deterministic",
+                    "check the join; a deterministic target keeps only the rows that show its own items",
+                )
+            )
         if differ:
             findings += TARGETS.passed(f"'{name}' differs from the logging policy")
         else:
@@ -431,10 +431,15 @@ _DISTRIBUTION = {
 }
 #: Shown items are among those the distributions know and give a chance, and have the logged one.
 DISTRIBUTIONS = Check(
-    "candidates", "propensities", "distributions", _count_distributions, _judge_distributions,
-    explains=("calibration", "mean-weight*", "inverse-propensity", "lift-by-halves"), max_rows=SAMPLED_ROWS,
+    "candidates",
+    "propensities",
+    "distributions",
+    _count_distributions,
+    _judge_distributions,
+    explains=("calibration", "mean-weight*", "inverse-propensity", "lift-by-halves"),
+    max_rows=SAMPLED_ROWS,
     skip_reason="the log has no distribution of a policy ('propensity_dist')",
-)  # fmt: skip
+)
 
 
 def _count_calibration(batch: RankingLog, subject: Subject) -> Tally:

@@ -177,9 +177,14 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
 
 #: What rewards that a part of the rows lost, or has too many of, bring about.
 LOST_ELSEWHERE = (
-    "rewards-by-level-and-day", "rewards-by-level", "rewards-by-day", "rewards-by-stretch", "rewards-by-page",
-    "drift", "lift-by-halves",
-)  # fmt: skip
+    "rewards-by-level-and-day",
+    "rewards-by-level",
+    "rewards-by-day",
+    "rewards-by-stretch",
+    "rewards-by-page",
+    "drift",
+    "lift-by-halves",
+)
 #: Rewards are not lost in one group, on one day, or in one group from a day on.
 REWARD_RATES = Check(
     LEVEL,
@@ -298,10 +303,15 @@ def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
     drops = (hits[:-1] >= 10 * EXPECTED) & (rate[1:] < HARDLY_ANY_AT * rate[:-1])
     always = (shown[:-1] >= FEWEST) & (rate[:-1] > 1 - HARDLY_ANY_AT) & (rate[1:] < 0.5)
     cases = (
-        (bad, 0, "hardly any reward", "that position were not joined, or all are recorded one position too low"),
+        (
+            bad,
+            0,
+            "hardly any reward",
+            "that position were not joined, or all are recorded one position too low",
+        ),
         (drops, 1, "hardly any reward", "lower positions were not tracked or not joined"),
         (always, 0, "hardly an item without a reward", "that position count what nobody chose"),
-    )  # fmt: skip
+    )
     for which, shift, what, cause in cases:
         places = np.flatnonzero(which) + shift
         if len(places):
@@ -345,9 +355,13 @@ def _thinned(counts: Floats, rates: Floats, pairs: Floats) -> Iterator[Finding]:
     odds = rates / np.maximum(1 - rates, 1e-9)
     e = np.poly(-odds)[:4]
     first, second = (
-        float(np.log(counts[m] * counts[m + 2] / counts[m + 1] ** 2 * e[m + 1] ** 2 / (e[m] * e[m + 2])))
+        float(
+            np.log(
+                counts[m] * counts[m + 2] / counts[m + 1] ** 2 * e[m + 1] ** 2 / (e[m] * e[m + 2])
+            )
+        )
         for m in (0, 1)
-    )  # fmt: skip
+    )
     error = math.sqrt(1 / counts[0] + 5 / counts[1] + 5 / counts[2] + 1 / counts[3])
     # Many pages with exactly one reward lower the first by twice what they raise the second.
     lost = first < math.log(FEWER) and math.log(0.8) < second < -first / 4
@@ -452,7 +466,7 @@ def _on_a_day(
 
 def _since_a_day(
     columns: Columns, days: Sequence[str], subject: Subject, design: float
-) -> Iterator[Finding]:  # fmt: skip
+) -> Iterator[Finding]:
     """Yield the level of each column that changed most against the others from one day on, or on one."""
     from scipy import special
 
@@ -591,8 +605,15 @@ def _effects(bins: Ints, off: Floats, used: Bools) -> Floats:
 
 @vector_jit
 def page_sums(
-    items: Ints, off: Floats, used: Bools, means: Floats, rows: Ints, paired: Ints, shift: int, gram: Floats
-) -> float:  # fmt: skip
+    items: Ints,
+    off: Floats,
+    used: Bools,
+    means: Floats,
+    rows: Ints,
+    paired: Ints,
+    shift: int,
+    gram: Floats,
+) -> float:
     """Add products of what may explain a reward to the lower half of gram (5, 5), and return the number of cells.
 
     For rows and their other pages, or the slot above or below: the effect of the own item, that of the other
@@ -684,11 +705,19 @@ def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
 #: What rewards stand at that depend on another page, or on another item of their page: its name, the code of
 #: the finding, the cause and the remedy.
 _MISPLACED = (
-    ("page", PAGE, "clicks were joined to another request of the same user, or are some rows off",
-     "join rewards by the id of the request, not by the user, the time or the row"),
-    ("item", NEIGHBOUR, "rewards are recorded one position too high or too low",
-     "check how positions are counted, from 0 or from 1, on both sides of the join"),
-)  # fmt: skip
+    (
+        "page",
+        PAGE,
+        "clicks were joined to another request of the same user, or are some rows off",
+        "join rewards by the id of the request, not by the user, the time or the row",
+    ),
+    (
+        "item",
+        NEIGHBOUR,
+        "rewards are recorded one position too high or too low",
+        "check how positions are counted, from 0 or from 1, on both sides of the join",
+    ),
+)
 #: Rewards go with the page they stand at, not with the visitor's page before or after it or another row.
 #:
 #: Item effects are estimated on one half of the visitors and used on the other. A reward, less the

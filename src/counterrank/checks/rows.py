@@ -233,9 +233,15 @@ def _judge_units(tally: Tally, subject: Subject) -> list[Finding]:
 
 #: No user or session has a large part of the rows.
 UNITS = Check(
-    "units", "users", "units", _count_units, _judge_units, "note", max_rows=SAMPLED_ROWS,
+    "units",
+    "users",
+    "units",
+    _count_units,
+    _judge_units,
+    "note",
+    max_rows=SAMPLED_ROWS,
     skip_reason="no unit column: rankings are taken as independent",
-)  # fmt: skip
+)
 
 
 def _count_context(batch: RankingLog, subject: Subject) -> Tally:
@@ -447,12 +453,33 @@ LOGGED = Check("logged-propensities", "propensities", "", _count_logged, _judge_
 
 #: Parts of names of users, and of what repeats for other reasons.
 USERS = (
-    "user", "visitor", "customer", "member", "client", "account", "person", "cookie", "uid", "shopper",
-)  # fmt: skip
+    "user",
+    "visitor",
+    "customer",
+    "member",
+    "client",
+    "account",
+    "person",
+    "cookie",
+    "uid",
+    "shopper",
+)
 OTHERS = (
-    "query", "search", "item", "page", "product", "request", "ranking", "day", "date", "time",
-    "position", "order", "experiment", "arm",
-)  # fmt: skip
+    "query",
+    "search",
+    "item",
+    "page",
+    "product",
+    "request",
+    "ranking",
+    "day",
+    "date",
+    "time",
+    "position",
+    "order",
+    "experiment",
+    "arm",
+)
 #: Values of an id: not fewer than this share of the rows, nor this number, and not one for each row.
 LEAST_SHARE, LEAST, MOST_SHARE = 0.005, 50, 0.8
 #: Contexts agree in this share of the pairs of rows with one value, and this much more often than

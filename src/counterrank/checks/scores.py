@@ -589,9 +589,13 @@ def _equal_values(name: str, target: Scored) -> Parts:
 def _filled(name: str, tally: Tally) -> Iterator[Finding]:
     total = float(tally.parts["scores", name][0])
     equal = sorted(
-        ((float(sums[0]), float(sums[1]), key[2]) for key, sums in tally.parts.items() if key[:2] == ("equal", name)),
+        (
+            (float(sums[0]), float(sums[1]), key[2])
+            for key, sums in tally.parts.items()
+            if key[:2] == ("equal", name)
+        ),
         reverse=True,
-    )  # fmt: skip
+    )
     if not equal:
         return
     (count, items, value), after = equal[0], equal[1:] or [(0.0, 0.0, "")]

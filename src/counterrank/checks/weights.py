@@ -600,8 +600,15 @@ def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
 
 @jit
 def lift_sums(
-    w: Floats, logs: Floats, reward: Floats, rates: Floats, alpha: Floats, lengths: Ints, code: Ints, out: Floats
-) -> None:  # fmt: skip
+    w: Floats,
+    logs: Floats,
+    reward: Floats,
+    rates: Floats,
+    alpha: Floats,
+    lengths: Ints,
+    code: Ints,
+    out: Floats,
+) -> None:
     """Add 1, what was earned, and both statistics with their squares to out (G, 6), by code (n,).
 
     `logs` are the logarithms of the weights w (n, K), which are cut in place.

@@ -269,9 +269,14 @@ class TableCommand(click.Command):
             kind = click.Choice(entry.words)
         bare: Values = {} if entry.bare is None else {"is_flag": False, "flag_value": entry.bare}
         return click.Option(
-            [entry.spelled, name], help=told, default=None, type=kind, metavar=entry.metavar or None,
-            multiple=entry.kind in _REPEATED, **bare,
-        )  # fmt: skip
+            [entry.spelled, name],
+            help=told,
+            default=None,
+            type=kind,
+            metavar=entry.metavar or None,
+            multiple=entry.kind in _REPEATED,
+            **bare,
+        )
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters with --help, --help-all and the options that have moved to job files."""
@@ -283,9 +288,13 @@ class TableCommand(click.Command):
                 context.exit()
 
         everything = click.Option(
-            ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show,
+            ["--help-all"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=show,
             help="Show every option and exit.",
-        )  # fmt: skip
+        )
         return [*super().get_params(ctx), everything, *map(self.option, self.spec.moved)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -30,14 +30,29 @@ seed_option = click.option(
 
 #: What stands for signs that an encoding lacks; a lost minus sign would turn a loss into a gain.
 _SIGNS = {
-    "\N{MINUS SIGN}": "-", "\N{EN DASH}": "-", "\N{EM DASH}": "-", "\N{MIDDLE DOT}": "|", "\N{PLUS-MINUS SIGN}": "+-",
-    "\N{GREATER-THAN OR EQUAL TO}": ">=", "\N{LESS-THAN OR EQUAL TO}": "<=", "\N{MULTIPLICATION SIGN}": "x",
-    "\N{BLACK STAR}": "*", "\N{BLACK UP-POINTING TRIANGLE}": "^", "\N{BLACK DOWN-POINTING TRIANGLE}": "v",
-    "\N{BLACK DIAMOND}": "=", "\N{WHITE CIRCLE}": "o", "\N{BLACK CIRCLE}": "*", "\N{CIRCLE WITH LEFT HALF BLACK}": "o",
-    "\N{MULTIPLICATION X}": "x", "\N{BALLOT X}": "x", "\N{CHECK MARK}": "v", 
-    "\N{RIGHTWARDS ARROW}": ">", "\N{LEFTWARDS ARROW}": "<",
-    "\N{BOX DRAWINGS LIGHT HORIZONTAL}": "-", "\N{BOX DRAWINGS LIGHT VERTICAL}": "|",
-}  # fmt: skip
+    "\N{MINUS SIGN}": "-",
+    "\N{EN DASH}": "-",
+    "\N{EM DASH}": "-",
+    "\N{MIDDLE DOT}": "|",
+    "\N{PLUS-MINUS SIGN}": "+-",
+    "\N{GREATER-THAN OR EQUAL TO}": ">=",
+    "\N{LESS-THAN OR EQUAL TO}": "<=",
+    "\N{MULTIPLICATION SIGN}": "x",
+    "\N{BLACK STAR}": "*",
+    "\N{BLACK UP-POINTING TRIANGLE}": "^",
+    "\N{BLACK DOWN-POINTING TRIANGLE}": "v",
+    "\N{BLACK DIAMOND}": "=",
+    "\N{WHITE CIRCLE}": "o",
+    "\N{BLACK CIRCLE}": "*",
+    "\N{CIRCLE WITH LEFT HALF BLACK}": "o",
+    "\N{MULTIPLICATION X}": "x",
+    "\N{BALLOT X}": "x",
+    "\N{CHECK MARK}": "v",
+    "\N{RIGHTWARDS ARROW}": ">",
+    "\N{LEFTWARDS ARROW}": "<",
+    "\N{BOX DRAWINGS LIGHT HORIZONTAL}": "-",
+    "\N{BOX DRAWINGS LIGHT VERTICAL}": "|",
+}
 #: The name of the error handler of an encoding that writes them.
 TRANSLITERATED = "counterrank-transliterated"
 

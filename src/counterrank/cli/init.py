@@ -99,9 +99,15 @@ def job_lines(
     """Yield the lines of a commented job file in TOML; `fitted` says what is known of the temperature."""
     yield "# Written by `counterrank init`; every line is a guess to be checked."
     top_keys = {
-        "log": _path(log, folder), "target": guess.targets, "context": guess.context, "segment": guess.segments,
-        "time": guess.time, "renumber": guess.renumber, "json": "result.json", "html": "report.html",
-    }  # fmt: skip
+        "log": _path(log, folder),
+        "target": guess.targets,
+        "context": guess.context,
+        "segment": guess.segments,
+        "time": guess.time,
+        "renumber": guess.renumber,
+        "json": "result.json",
+        "html": "report.html",
+    }
     if guess.logger == "top":
         top_keys["estimators"] = ["pbm", "click-model"]
     top_keys = {

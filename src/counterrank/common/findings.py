@@ -60,9 +60,7 @@ Example = dict[str, object]
 #: share; it keeps the evidence at directional until somebody answers it (`accept`). "note": worth knowing.
 Kind = Literal["refuted", "question", "note"]
 #: What a finding speaks of; it chooses the headline.
-About = Literal[
-    "propensities", "scores", "rewards", "events", "users", "rows", "targets", ""
-]  # fmt: skip
+About = Literal["propensities", "scores", "rewards", "events", "users", "rows", "targets", ""]
 
 
 @dataclass(frozen=True, slots=True)

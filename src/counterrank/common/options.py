@@ -343,7 +343,7 @@ class Request(Reading):
     @classmethod
     def of(cls, **values: Any) -> Self:
         """Return a request, or raise for what is no option, with the nearest one."""
-        refuse_unknown(values, [one.name for one in fields(cls)])
+        refuse_unknown(values, [entry.name for entry in fields(cls)])
         return cls(**values)
 
     def reading(self) -> dict[str, Any]:
@@ -534,14 +534,14 @@ _FURTHER = (
 
 #: Every option by name: the fields of a request, and what commands take beside them.
 OPTIONS: Final[dict[str, Option]] = {
-    one.name: replace(one.metadata["option"], name=one.name)
-    for one in fields(Request)
-    if "option" in one.metadata
-} | {one.name: one for one in _FURTHER}
+    entry.name: replace(entry.metadata["option"], name=entry.name)
+    for entry in fields(Request)
+    if "option" in entry.metadata
+} | {option.name: option for option in _FURTHER}
 
 #: How a log is read: keys of every command with a log.
 READING: Final = (
-    *(one.name for one in fields(Reading) if one.name in OPTIONS),
+    *(entry.name for entry in fields(Reading) if entry.name in OPTIONS),
     *"query connection join event within event_time unique scores_join".split(),
 )
 

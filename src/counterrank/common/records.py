@@ -173,8 +173,8 @@ class Result:
 
     def _rows(self) -> list[Json]:
         """Return the rows of the table as JSON has them."""
-        found: list[Json] = self.to_dict()[self.ROWS]
-        return found
+        rows: list[Json] = self.to_dict()[self.ROWS]
+        return rows
 
     def save(self, path: Path) -> None:
         """Write the result as JSON, whole or not at all; `counterrank.load` reads it."""

@@ -455,13 +455,18 @@ class RankingLog:
 
         dists = {n: d[:, :depth] if d.ndim == 3 else d for n, d in self.dists.items()}
         return self.changed(
-            action=self.action[:, :depth], reward=self.reward[:, :depth],
+            action=self.action[:, :depth],
+            reward=self.reward[:, :depth],
             rewards={n: r[:, :depth] if r.ndim == 2 else r for n, r in self.rewards.items()},
-            lengths=np.minimum(self.lengths, depth), propensity=cut(self.propensity), dists=dists,
-            behavior_masks={n: np.asarray(m)[:depth, :depth] for n, m in self.behavior_masks.items()},
+            lengths=np.minimum(self.lengths, depth),
+            propensity=cut(self.propensity),
+            dists=dists,
+            behavior_masks={
+                n: np.asarray(m)[:depth, :depth] for n, m in self.behavior_masks.items()
+            },
             targets={name: cut(target) for name, target in self.targets.items()},
             position_weights=self.position_weights[:depth],
-        )  # fmt: skip
+        )
 
     def evenly_kept(self) -> Self:
         """Return rows that were each kept with the same probability: of a log with weights, some of its rows.

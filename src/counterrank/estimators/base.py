@@ -95,9 +95,15 @@ class Lift(Number):
         """Return the lift of a value over another."""
         lift, relative = (quantity.number(level, looks) for quantity in contrast(value, base))
         return cls(
-            lift.value, lift.stderr, lift.low, lift.high, by_position,
-            relative.value, relative.low, relative.high,
-        )  # fmt: skip
+            lift.value,
+            lift.stderr,
+            lift.low,
+            lift.high,
+            by_position,
+            relative.value,
+            relative.low,
+            relative.high,
+        )
 
     @property
     def decisive(self) -> Interval:
@@ -211,12 +217,27 @@ class Estimate(Record):
             places = list(zip(solution.positions, solution.logged_positions, strict=True))
         lifts = [contrast(*place)[0] for place in places]
         estimate = cls(
-            target, estimator, value.value, value.stderr, PositionValue.each(solution.positions),
-            solution.ess, value.sample.n, level, Lift.of(*pair, level, looks, PositionValue.each(lifts)),
-            solution.flags, solution.details, solution.moments, value, pair, looks,
-            allowance=value.allowance, basis=solution.basis or estimator, weighted=solution.weighted,
-            unreached=solution.unreached, traits=solution.traits,
-        )  # fmt: skip
+            target,
+            estimator,
+            value.value,
+            value.stderr,
+            PositionValue.each(solution.positions),
+            solution.ess,
+            value.sample.n,
+            level,
+            Lift.of(*pair, level, looks, PositionValue.each(lifts)),
+            solution.flags,
+            solution.details,
+            solution.moments,
+            value,
+            pair,
+            looks,
+            allowance=value.allowance,
+            basis=solution.basis or estimator,
+            weighted=solution.weighted,
+            unreached=solution.unreached,
+            traits=solution.traits,
+        )
         if solution.not_estimable:
             estimate = estimate.without_evidence(solution.not_estimable)
         return estimate if value.sample.units > 1 else estimate.without_spread()
@@ -288,8 +309,11 @@ class Estimate(Record):
         """Return the same value without errors and intervals, flagged: what one ranking or unit can tell."""
         flags = self.flags if one_unit() in self.flags else (one_unit(), *self.flags)
         bare = replace(
-            self, by_position=_bare(self.by_position), flags=flags, details=_bare_details(self.details)
-        )  # fmt: skip
+            self,
+            by_position=_bare(self.by_position),
+            flags=flags,
+            details=_bare_details(self.details),
+        )
         if self.quantity is None or self.pair is None:
             return bare
         value, base = (side.without_error() for side in self.pair)
@@ -420,8 +444,13 @@ class View(Memo):
             batch = self.batch
             _, logging, target = self.numbers
             self._standard = moments_of_ratios(
-                target, logging, batch.lengths, batch.reward, alpha=batch.position_weights, kinds=kinds
-            )  # fmt: skip
+                target,
+                logging,
+                batch.lengths,
+                batch.reward,
+                alpha=batch.position_weights,
+                kinds=kinds,
+            )
         return self._standard
 
     @property

@@ -264,9 +264,15 @@ def user_model_fit(
         return replace(value, refits=fold_deviations(by_fold), allowance=allowance)
 
     return ContributionFit(
-        name, workspace, contributions, (name, id(fitted)), traits, flags=(Message(name, _DIRECTIONAL),),
-        details=fitted.details, widened=widened,
-    )  # fmt: skip
+        name,
+        workspace,
+        contributions,
+        (name, id(fitted)),
+        traits,
+        flags=(Message(name, _DIRECTIONAL),),
+        details=fitted.details,
+        widened=widened,
+    )
 
 
 def position_based(fitted: Examined, batch: RankingLog, draws: Ints, fold: Ints) -> Floats:

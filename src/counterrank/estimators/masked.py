@@ -71,9 +71,15 @@ def fit_of(
 ) -> ContributionFit:
     """Return the fit of weights; those of a tree have an interval that allows for its choice."""
     fit = weighted_fit(
-        name, workspace, weights.weigh, weights.key, traits, aggregate=aggregate,
-        flags=weights.flags, fused=weights.fused,
-    )  # fmt: skip
+        name,
+        workspace,
+        weights.weigh,
+        weights.key,
+        traits,
+        aggregate=aggregate,
+        flags=weights.flags,
+        fused=weights.fused,
+    )
     return fit if weights.tree is None else chosen_tree(fit, weights.tree, 0.0)
 
 

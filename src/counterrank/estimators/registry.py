@@ -25,9 +25,14 @@ from counterrank.estimators.names import AGGREGATE_FORMS, PLAIN, EstimatorName, 
 
 #: A new estimator with a name of its own is a line here.
 WORDS: dict[str, Callable[[], Estimator]] = {
-    "dm": DM, "cascade-dr": CascadeDR, "pi": PseudoInverse, "auto": Auto, "pbm": PositionBased,
-    "click-model": ClickHistory, "aips-pairs": AIPSPairs,
-}  # fmt: skip
+    "dm": DM,
+    "cascade-dr": CascadeDR,
+    "pi": PseudoInverse,
+    "auto": Auto,
+    "pbm": PositionBased,
+    "click-model": ClickHistory,
+    "aips-pairs": AIPSPairs,
+}
 _WEIGHTS: dict[str, Callable[..., Estimator]] = {
     "ips": IPS,
     "iips": IIPS,
@@ -35,8 +40,11 @@ _WEIGHTS: dict[str, Callable[..., Estimator]] = {
     "aips": AIPS,
 }
 _AROUND: dict[Form, Callable[..., Estimator]] = {
-    Form.DR: DR, Form.CLIPPED: Clipped, Form.SHRUNK: Shrunk, Form.SWITCHED: Switch,
-}  # fmt: skip
+    Form.DR: DR,
+    Form.CLIPPED: Clipped,
+    Form.SHRUNK: Shrunk,
+    Form.SWITCHED: Switch,
+}
 _EXAMPLES = ("order-2", "order-3", "dr-order-2", "dr-order-3")
 
 

@@ -158,9 +158,15 @@ def abtest(  # noqa: PLR0913
 
 
 def _lifts(
-    rows: ServedRows, metrics: Metrics, source: int, notes: Sequence[Finding], *, level: float, looks: Looks,
+    rows: ServedRows,
+    metrics: Metrics,
+    source: int,
+    notes: Sequence[Finding],
+    *,
+    level: float,
+    looks: Looks,
     seed: int,
-) -> ArmLifts:  # fmt: skip
+) -> ArmLifts:
     """Return the lifts over the arm numbered `source`, with what speaks against the weights of each pair."""
     pairs = [(source, to) for to in range(len(rows.names)) if to != source]
     doubts = {

@@ -147,15 +147,29 @@ class ArmLifts:
                 wide = lift[0].number(self.level, self.looks, len(groups))
                 relative = lift[1].value
             yield Segment(
-                earned.value, earned.stderr, earned.low, earned.high, column=column, label=label,
-                target=self.name(pair), estimator="plain" if weighed is None else "pooled",
-                n=len(inside), ess=float(len(inside)),
+                earned.value,
+                earned.stderr,
+                earned.low,
+                earned.high,
+                column=column,
+                label=label,
+                target=self.name(pair),
+                estimator="plain" if weighed is None else "pooled",
+                n=len(inside),
+                ess=float(len(inside)),
                 lift=SegmentLift(
-                    gain.value, gain.stderr, gain.low, gain.high, relative=relative, p_value=float(p),
-                    q_value=float(q), adjusted_low=wide.low, adjusted_high=wide.high,
+                    gain.value,
+                    gain.stderr,
+                    gain.low,
+                    gain.high,
+                    relative=relative,
+                    p_value=float(p),
+                    q_value=float(q),
+                    adjusted_low=wide.low,
+                    adjusted_high=wide.high,
                 ),
                 evidence="insufficient" if value is None else "reliable",
-            )  # fmt: skip
+            )
 
     def _in_group(
         self, metric: Metric, pair: Pair, weighed: Pair | None, inside: Ints

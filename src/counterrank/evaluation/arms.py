@@ -69,13 +69,21 @@ class Pair(Record):
         bounded = math.isfinite(low) and math.isfinite(high)
         gain = earned.value - base
         return cls(
-            source, estimate.target, estimate.value, estimate.stderr, low, high, earned.value,
-            earned.stderr, estimate.estimator, base,
+            source,
+            estimate.target,
+            estimate.value,
+            estimate.stderr,
+            low,
+            high,
+            earned.value,
+            earned.stderr,
+            estimate.estimator,
+            base,
             covered=abs(earned.value - (low + high) / 2) <= reach if bounded else None,
             sign_right=bool(np.sign(lift.value) == np.sign(gain)) if estimate.estimable else None,
             false_better=lift.low > 0 and gain < 0,
             verdict=verdict,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,10 +111,15 @@ def path_of(target: str, estimates: Mapping[Fit, Estimate]) -> tuple[OrderPoint,
         if fit.target == target and fit.traits.weighs_alone and order is not None:
             points.append(
                 OrderPoint(
-                    estimate.value, estimate.stderr, estimate.low, estimate.high, order=order,
-                    ess=estimate.ess, estimator=estimate.estimator,
+                    estimate.value,
+                    estimate.stderr,
+                    estimate.low,
+                    estimate.high,
+                    order=order,
+                    ess=estimate.ess,
+                    estimator=estimate.estimator,
                 )
-            )  # fmt: skip
+            )
     return tuple(sorted(points, key=lambda point: (point.order, point.estimator)))
 
 
@@ -133,11 +138,17 @@ def compare(
     numbers = [gap.number(level, looks, len(pairs)) for gap in gaps]
     return tuple(
         Comparison(
-            number.value, number.stderr, number.low, number.high, better=better.target,
-            than=than.target, bias_allowance=gap.allowance, p_value=float(p),
+            number.value,
+            number.stderr,
+            number.low,
+            number.high,
+            better=better.target,
+            than=than.target,
+            bias_allowance=gap.allowance,
+            p_value=float(p),
         )
         for (better, than), gap, number, p in zip(pairs, gaps, numbers, p_values, strict=True)
-    )  # fmt: skip
+    )
 
 
 def segment_table(groups: Mapping[str, Mapping[Group, Estimate]]) -> tuple[Segment, ...]:
@@ -175,11 +186,21 @@ def _adjusted(groups: Mapping[Group, Estimate]) -> list[Segment]:
         )
         rows.append(
             Segment(
-                estimate.value, estimate.stderr, estimate.low, estimate.high, column=column,
-                label=label, target=estimate.target, estimator=estimate.estimator, n=estimate.n,
-                ess=estimate.ess, lift=lift, evidence=evidence_of(estimate), flags=estimate.flags,
+                estimate.value,
+                estimate.stderr,
+                estimate.low,
+                estimate.high,
+                column=column,
+                label=label,
+                target=estimate.target,
+                estimator=estimate.estimator,
+                n=estimate.n,
+                ess=estimate.ess,
+                lift=lift,
+                evidence=evidence_of(estimate),
+                flags=estimate.flags,
             )
-        )  # fmt: skip
+        )
     return rows
 
 

@@ -168,9 +168,15 @@ def probe_of(source: Source, seed: int) -> RankingLog:
 
 
 def _fit_metric(
-    metric: str, measure: Measure, source: Source, options: Options,
-    estimators: Mapping[str, Estimator], primary: MetricFits | None, *, named: bool,
-) -> MetricFits:  # fmt: skip
+    metric: str,
+    measure: Measure,
+    source: Source,
+    options: Options,
+    estimators: Mapping[str, Estimator],
+    primary: MetricFits | None,
+    *,
+    named: bool,
+) -> MetricFits:
     """Return the fits of one measure; `primary` are those of the first."""
     change = partial(measured, measure=measure) if named else _unchanged
     source = MappedSource(source, change) if named else source
@@ -189,16 +195,30 @@ def _fit_metric(
     first = source.first
     probe = probe_of(source, options.seed) if probe is None else probe
     auditor = auditor_of(
-        source, probe, options.targets,
-        segments=options.segments or None, time=options.time,
+        source,
+        probe,
+        options.targets,
+        segments=options.segments or None,
+        time=options.time,
         checks=_checks(measure, options, primary=primary is None),
         weighed=not all(fit.traits.user_model for fit in fits),
         like=None if primary is None else primary.auditor,
-    )  # fmt: skip
+    )
     return MetricFits(
-        metric, measure, primary is None, named, source, change, first, probe, fits, skipped, auditor,
-        shared_contexts(probe) if units_are_rows(first) else None, shared,
-    )  # fmt: skip
+        metric,
+        measure,
+        primary is None,
+        named,
+        source,
+        change,
+        first,
+        probe,
+        fits,
+        skipped,
+        auditor,
+        shared_contexts(probe) if units_are_rows(first) else None,
+        shared,
+    )
 
 
 def _checks(measure: Measure, options: Options, *, primary: bool) -> tuple[Any, ...]:

@@ -139,16 +139,23 @@ def _sensitivity(
         return {}
     return {
         fit.target: curve(
-            weights, view.reward, fits.probe.position_weights, value=estimate.value,
+            weights,
+            view.reward,
+            fits.probe.position_weights,
+            value=estimate.value,
             logged=table.earned(fits).value,
         )
-    }  # fmt: skip
+    }
 
 
 def _evidence(
-    fits: MetricFits, table: Table, fit: Fit, estimates: Mapping[Fit, Estimate],
-    supported: Support | None, options: Options,
-) -> TargetEvidence:  # fmt: skip
+    fits: MetricFits,
+    table: Table,
+    fit: Fit,
+    estimates: Mapping[Fit, Estimate],
+    supported: Support | None,
+    options: Options,
+) -> TargetEvidence:
     """Return the evidence on a recommended estimate."""
     estimate, first = estimates[fit], fits.first
     # The same judges in the same order, whichever estimators the user named: the panel always runs.

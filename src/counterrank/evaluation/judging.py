@@ -416,9 +416,21 @@ def fresh_target(e: TargetEvidence) -> Found:
 
 
 CHECKS: tuple[Callable[[TargetEvidence], Found], ...] = (
-    estimable, model_alone, units, ess, outcomes, tail, concentration, mean_weight, support, agreement, precision,
-    propensities, fresh_target, auto,
-)  # fmt: skip
+    estimable,
+    model_alone,
+    units,
+    ess,
+    outcomes,
+    tail,
+    concentration,
+    mean_weight,
+    support,
+    agreement,
+    precision,
+    propensities,
+    fresh_target,
+    auto,
+)
 
 
 #: A mean weight further from 1 is of products, not of a unit.
@@ -484,9 +496,21 @@ def round_up(value: float) -> int:
 
 #: Checks of an estimate. All other codes are the audit's, which name causes; these name symptoms.
 SYMPTOMS = (
-    "model-alone", "units", "ess", "outcomes", "tail", "concentration", "mean-weight", "support",
-    "agreement", "precision", "propensities", "fresh-target", "auto", "baseline-evidence",
-)  # fmt: skip
+    "model-alone",
+    "units",
+    "ess",
+    "outcomes",
+    "tail",
+    "concentration",
+    "mean-weight",
+    "support",
+    "agreement",
+    "precision",
+    "propensities",
+    "fresh-target",
+    "auto",
+    "baseline-evidence",
+)
 #: Remedies of these are no use while something else is wrong: a temperature fits badly where
 #: candidates are missing, and more rows of a broken log are broken too.
 AFTER_CAUSES = ("ess", "outcomes", "tail", "concentration", "precision", "agreement", "support")
@@ -607,9 +631,14 @@ def no_better(
         if LEVELS.index(level_of(rows)) > LEVELS.index(base):
             text = f"the evidence is no better than that on the baseline '{baseline}', {base}"
             rows.append(
-                Finding("baseline-evidence", FAILED if base == LEVELS[0] else WARNED, text,
-                        causes_first(by_target[baseline])[0].remedies, target)
-            )  # fmt: skip
+                Finding(
+                    "baseline-evidence",
+                    FAILED if base == LEVELS[0] else WARNED,
+                    text,
+                    causes_first(by_target[baseline])[0].remedies,
+                    target,
+                )
+            )
     return by_target
 
 

@@ -113,10 +113,21 @@ def _result(metric: Metric, metric_table: MetricTable, levels: Mapping[str, floa
         for estimate in estimates
     )
     return MetricResult(
-        metric.name, metric.name == metric_table.metrics.primary, metric.text, kind, metric.unit,
-        metric.lower_is_better, earned.value, earned.stderr, joint, recommended, verdict_of,
-        segments, comparisons, first.fits.skipped,
-    )  # fmt: skip
+        metric.name,
+        metric.name == metric_table.metrics.primary,
+        metric.text,
+        kind,
+        metric.unit,
+        metric.lower_is_better,
+        earned.value,
+        earned.stderr,
+        joint,
+        recommended,
+        verdict_of,
+        segments,
+        comparisons,
+        first.fits.skipped,
+    )
 
 
 def _ratio_estimate(metric: Metric, target: str, metric_table: MetricTable) -> Estimate:
@@ -148,9 +159,14 @@ def _ratio_estimate(metric: Metric, target: str, metric_table: MetricTable) -> E
     if not reason and (share > AT_ZERO or math.isnan(value.value)):
         reason = "its denominator cannot be told from zero"
     ratio = Solution(
-        value, base, ess=solution.ess, basis=solution.basis, traits=solution.traits,
-        not_estimable=reason, flags=flags,
-    )  # fmt: skip
+        value,
+        base,
+        ess=solution.ess,
+        basis=solution.basis,
+        traits=solution.traits,
+        not_estimable=reason,
+        flags=flags,
+    )
     return Estimate.of(ratio, target, numerator.name, level=options.level, looks=options.looks)
 
 

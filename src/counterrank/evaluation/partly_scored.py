@@ -83,26 +83,38 @@ def _merged(
         comparisons=tuple(row for result in order for row in result.comparisons),
         segments=_of_targets(parts, lambda result: result.segments),
         diagnostics=Diagnostics(
-            weights={key: row for result in order[::-1] for key, row in result.diagnostics.weights.items()},
-            order_path={name: result.diagnostics.order_path[name] for name, result in parts
-                        if name in result.diagnostics.order_path},
-            support={name: result.diagnostics.support[name] for name, result in parts
-                     if name in result.diagnostics.support},
+            weights={
+                key: row
+                for result in order[::-1]
+                for key, row in result.diagnostics.weights.items()
+            },
+            order_path={
+                name: result.diagnostics.order_path[name]
+                for name, result in parts
+                if name in result.diagnostics.order_path
+            },
+            support={
+                name: result.diagnostics.support[name]
+                for name, result in parts
+                if name in result.diagnostics.support
+            },
         ),
         planning={name: result.planning[name] for name, result in parts if name in result.planning},
-        sensitivity={name: result.sensitivity[name] for name, result in parts if name in result.sensitivity},
-        audit=Audit([*_findings([(name, result.audit) for name, result in parts], main.audit), *told]),
-        skipped=tuple(dict.fromkeys(row for result in order for row in result.skipped)),
-        provenance=replace(
-            main.provenance, options={**main.provenance.options, "targets": names}
+        sensitivity={
+            name: result.sensitivity[name] for name, result in parts if name in result.sensitivity
+        },
+        audit=Audit(
+            [*_findings([(name, result.audit) for name, result in parts], main.audit), *told]
         ),
+        skipped=tuple(dict.fromkeys(row for result in order for row in result.skipped)),
+        provenance=replace(main.provenance, options={**main.provenance.options, "targets": names}),
         metrics=tuple(
             _metric([(name, result.metrics[index]) for name, result in parts], metric, told)
             for index, metric in enumerate(main.metrics)
         ),
         guardrails=_of_targets(parts, lambda result: result.guardrails),
         decision=_decision(order),
-    )  # fmt: skip
+    )
 
 
 def _of_targets(

@@ -65,13 +65,15 @@ class Options(Request):
             "estimate_propensity": "auto" if learned is True else learned or None,
             "sequential": SEQUENTIAL_ROWS if monitored is True else monitored or None,
             "baseline": None if request.baseline == LOGGER else request.baseline,
-            "rewards": {metric.name: metric.text for metric in metrics.all_metrics} if metrics.named else {},
+            "rewards": {metric.name: metric.text for metric in metrics.all_metrics}
+            if metrics.named
+            else {},
             "primary": metrics.primary if metrics.named else None,
             "guardrails": tuple(metric.text for metric in metrics.guardrails),
             "where": None if request.where is None else str(Where.of(request.where)),
             "accept": answers_of(request.accept),
             "events": events,
-        }  # fmt: skip
+        }
         options = cls(**{**vars(request), **values})
         later = options.later
         return options if later is None else replace(options, target_trained_until=later.until)

@@ -178,9 +178,13 @@ def evaluate(  # noqa: PLR0913
     if options.estimate_propensity is not None:
         reading.setdefault("require_propensity", False)
     with opened(
-        log, with_baseline(targets, base), position_weights=position_weights,
-        segments=options.carried, baseline=base, **reading,
-    ) as (source, names):  # fmt: skip
+        log,
+        with_baseline(targets, base),
+        position_weights=position_weights,
+        segments=options.carried,
+        baseline=base,
+        **reading,
+    ) as (source, names):
         check_baseline(base, names)
         if options.estimate_propensity is not None:
             no_weight(source.first, "models of propensities")
@@ -315,12 +319,17 @@ def _plans(judgement: Judgement, log: LogSummary, options: Options) -> dict[str,
     of_baseline = 0.0 if base is None else estimates[base].allowance
     return {
         target: plan_for(
-            estimate.n, estimate.lift.stderr, logged=log.value, logged_stderr=log.stderr, level=options.level,
-            practical=options.practical, allowance=estimate.allowance + of_baseline,
+            estimate.n,
+            estimate.lift.stderr,
+            logged=log.value,
+            logged_stderr=log.stderr,
+            level=options.level,
+            practical=options.practical,
+            allowance=estimate.allowance + of_baseline,
         )
         for target, estimate in estimates.items()
         if target != base
-    }  # fmt: skip
+    }
 
 
 def _diagnostics(

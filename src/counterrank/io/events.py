@@ -18,9 +18,19 @@ from counterrank.data.events import JoinedEvents
 from counterrank.io import sql, values
 
 _UNITS = {
-    "s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600,
-    "d": 86400, "day": 86400, "w": 604800, "week": 604800,
-}  # fmt: skip
+    "s": 1,
+    "sec": 1,
+    "second": 1,
+    "m": 60,
+    "min": 60,
+    "minute": 60,
+    "h": 3600,
+    "hour": 3600,
+    "d": 86400,
+    "day": 86400,
+    "w": 604800,
+    "week": 604800,
+}
 #: Shares of the events from which on a finding warns, and below which a join is none.
 _WARNED, _NONE = 0.01, 0.02
 #: Microseconds within which an equal event is the same one sent again; standard errors by which there are
@@ -298,9 +308,10 @@ class Join:
                 f"{subject} cannot be used", remedy="write one like count(*) or sum(revenue)"
             ):
                 answer = sql.table(
-                    self.opened, f"SELECT ({text}\n) AS found FROM events GROUP BY {sql.name(' number')}"
-                    " LIMIT 0"
-                )  # fmt: skip
+                    self.opened,
+                    f"SELECT ({text}\n) AS found FROM events GROUP BY {sql.name(' number')}"
+                    " LIMIT 0",
+                )
             kind = answer.schema.types[0]
             if not (values.is_number(kind) or pa.types.is_boolean(kind)):
                 raise ConfigError(f"{subject} gives {kind}; a reward is a number")
@@ -330,16 +341,40 @@ class Join:
         repeats = self._row("SELECT count(*) FROM repeats")[0]
         findings = [
             *self._matched(rows, joined, lost, shown),
-            _finding("orphans", orphans, rows, "find no ranking", "events of pages that are not in the "
-                     "log, or rankings that were lost", "log every page, or leave these events out"),
-            _finding("unshown", elsewhere, rows, "name an item that its ranking did not show",
-                     "another key than the item's, or lists that were cut", "log what was really shown"),
+            _finding(
+                "orphans",
+                orphans,
+                rows,
+                "find no ranking",
+                "events of pages that are not in the log, or rankings that were lost",
+                "log every page, or leave these events out",
+            ),
+            _finding(
+                "unshown",
+                elsewhere,
+                rows,
+                "name an item that its ranking did not show",
+                "another key than the item's, or lists that were cut",
+                "log what was really shown",
+            ),
             *copies,
-            _finding("early", early, rows, "come before what they would be a reaction to", "clocks that "
-                     "differ, or another ranking's key", "compare the clocks and time zones"),
-            _finding("several", several, rows, "count for more than one shown item", "keys that do not "
-                     "name one ranking", "join by the ranking's own id"),
-        ]  # fmt: skip
+            _finding(
+                "early",
+                early,
+                rows,
+                "come before what they would be a reaction to",
+                "clocks that differ, or another ranking's key",
+                "compare the clocks and time zones",
+            ),
+            _finding(
+                "several",
+                several,
+                rows,
+                "count for more than one shown item",
+                "keys that do not name one ranking",
+                "join by the ranking's own id",
+            ),
+        ]
         if late:
             text = f"{late:,} events come after the window of {self.events.within}"
             findings.append(Finding("rewards-events-late", PASSED, text))
@@ -416,9 +451,12 @@ class Join:
             )
             text = f"{self.removed:,} of {rows:,} events ({in_percent(self.removed / rows)}) {how} and were left out"
             yield Finding(
-                "rewards-events-doubled", FAILED if twice else PASSED, text, (self._line,) if twice else (),
+                "rewards-events-doubled",
+                FAILED if twice else PASSED,
+                text,
+                (self._line,) if twice else (),
                 cause="events that were loaded twice" if twice else "a pipeline that sends again",
-            )  # fmt: skip
+            )
         repeats = self._repeats(left)
         if not repeats:
             return
@@ -491,10 +529,14 @@ class Join:
             )
         return [
             Finding(
-                "rewards-events-join", FAILED, text + why, ("join by the keys that mean the same",),
-                cause="a key of another form", fatal=True,
+                "rewards-events-join",
+                FAILED,
+                text + why,
+                ("join by the keys that mean the same",),
+                cause="a key of another form",
+                fatal=True,
             )
-        ]  # fmt: skip
+        ]
 
     def _difference(self, shown: str) -> str:
         """Show keys of both tables where they have none in common."""

@@ -331,13 +331,21 @@ class LogLook:
                 "no column names an item at most once on a page, and again on others",
             )
             return
-        shared = {
-            column.name: max(
-                (self.log.overlap(column.name, second, name) for second in tables_beside for name in second.columns),
-                default=0.0,
-            )
-            for column in fits
-        } if len(fits) > 1 and tables_beside else {}  # fmt: skip
+        shared = (
+            {
+                column.name: max(
+                    (
+                        self.log.overlap(column.name, second, name)
+                        for second in tables_beside
+                        for name in second.columns
+                    ),
+                    default=0.0,
+                )
+                for column in fits
+            }
+            if len(fits) > 1 and tables_beside
+            else {}
+        )
         if shared and max(shared.values()) >= SHARED:
             fits = [c for c in fits if shared[c.name] >= max(shared.values()) - ALIKE]
         names = [column.name for column in fits]
@@ -364,8 +372,11 @@ class LogLook:
         stamps = [c.name for c in self.free() if c.form == "time"]
         epochs = [c.name for c in self.free() if self.log.is_epoch(c)]
         stamps += [name for name in epochs if name not in stamps and self.of_page(name)]
-        stamps += [name for name in named([c.name for c in self.free()], "time") if name not in stamps
-                   and columns[name].form in ("whole", "text") and self.of_page(name)]  # fmt: skip
+        stamps += [
+            name
+            for name in named([c.name for c in self.free()], "time")
+            if name not in stamps and columns[name].form in ("whole", "text") and self.of_page(name)
+        ]
         # Of several the finest: a day says less than a moment.
         stamps.sort(key=lambda name: (not self.of_page(name), -columns[name].levels))
         self.guess.time = self.choose("time", stamps, alike=True)
@@ -382,9 +393,11 @@ class LogLook:
         ids = [
             column.name
             for column in free
-            if column.levels > max(MOST_LEVELS, 0.02 * pages) and column.levels < 0.98 * pages
-            and not log.is_epoch(column) and self._looks_like_ids(column)
-        ]  # fmt: skip
+            if column.levels > max(MOST_LEVELS, 0.02 * pages)
+            and column.levels < 0.98 * pages
+            and not log.is_epoch(column)
+            and self._looks_like_ids(column)
+        ]
         if hinted or ids:
             guess.columns["unit"] = guess.unit = self.choose(
                 "unit", [*dict.fromkeys([*hinted, *ids])]
@@ -415,9 +428,14 @@ class LogLook:
         if "propensity_scores" in guess.columns:
             return
         fractions = [
-            c.name for c in self.free() if c.form in ("number", "whole") and 0 <= c.low and 0 < c.high <= 1
-            and (not self.of_page(c.name) or named([c.name], "propensity")) and not c.name.endswith("_dist")
-        ]  # fmt: skip
+            c.name
+            for c in self.free()
+            if c.form in ("number", "whole")
+            and 0 <= c.low
+            and 0 < c.high <= 1
+            and (not self.of_page(c.name) or named([c.name], "propensity"))
+            and not c.name.endswith("_dist")
+        ]
         chosen = guess.columns.get("propensity", "")
         if not chosen:
             hinted = named(
@@ -429,10 +447,13 @@ class LogLook:
         self.taken.add(chosen)
         filled = self.log.columns[chosen].filled if chosen in self.log.columns else 0
         similar = [
-            name for name in fractions
-            if name != chosen and self.log.columns[name].form == "number" and self.log.columns[name].filled == filled
+            name
+            for name in fractions
+            if name != chosen
+            and self.log.columns[name].form == "number"
+            and self.log.columns[name].filled == filled
             and not named([name], "reward")
-        ]  # fmt: skip
+        ]
         self.taken.update(similar)
         guess.targets = similar
         guess.notes.append(f"targets: {', '.join(similar) or 'none found'}")
@@ -447,12 +468,19 @@ class LogLook:
         hinted = [name for name in named([c.name for c in numeric], "reward")]
         # Numbers of candidates that were not shown are no rewards.
         (shown,) = self.log.first(f"SELECT count(*) FROM log WHERE {self.was_shown}")
-        sparse = [
-            c.name
-            for c in numeric
-            if c.low >= 0 and c.high > 0 and c.filled <= shown and c.zeros >= 0.3 * c.filled
-            and self.by_item[c.name].constant < NEARLY
-        ] if not hinted or shown < self.log.rows else []  # fmt: skip
+        sparse = (
+            [
+                c.name
+                for c in numeric
+                if c.low >= 0
+                and c.high > 0
+                and c.filled <= shown
+                and c.zeros >= 0.3 * c.filled
+                and self.by_item[c.name].constant < NEARLY
+            ]
+            if not hinted or shown < self.log.rows
+            else []
+        )
         names = [*dict.fromkeys([*hinted, *sparse])]
         if has_events:
             self.taken.update(names)
@@ -484,10 +512,15 @@ class LogLook:
     def keys_of(self, second: Profile) -> Keys | None:
         """Return the columns by which another table names our pages and items, or nothing."""
         log = self.log
-        page_columns = [self.page] if self.lists is None else [
-            c.name for c in log.columns.values() if c.may_be_key and c.name not in (self.page, self.item)
-            and self.of_page(c.name)
-        ]  # fmt: skip
+        page_columns = (
+            [self.page]
+            if self.lists is None
+            else [
+                c.name
+                for c in log.columns.values()
+                if c.may_be_key and c.name not in (self.page, self.item) and self.of_page(c.name)
+            ]
+        )
         pages = [
             (mine, theirs, share)
             for mine in page_columns
@@ -546,10 +579,14 @@ class LogLook:
             table["join"] = keys.join
             used = {keys.page[1], keys.item[1]}
             numbers = [
-                c.name for c in second.columns.values()
-                if c.form in ("number", "whole") and c.name not in used and c.levels > 2
-                and (c.form == "number" or {*words(c.name)} & {*SCORE}) and not second.is_epoch(c)
-            ]  # fmt: skip
+                c.name
+                for c in second.columns.values()
+                if c.form in ("number", "whole")
+                and c.name not in used
+                and c.levels > 2
+                and (c.form == "number" or {*words(c.name)} & {*SCORE})
+                and not second.is_epoch(c)
+            ]
             columns = {}
             for name in numbers:
                 target = self.target_name(target_of(name, title if len(numbers) == 1 else ""))
@@ -603,8 +640,9 @@ class LogLook:
             c.name
             for c in self.free()
             if (c.form == "number" or (c.form == "whole" and {*words(c.name)} & {*SCORE}))
-            and not self.of_page(c.name) and c.levels > 2
-        ]  # fmt: skip
+            and not self.of_page(c.name)
+            and c.levels > 2
+        ]
         # Numbers that the item alone decides are features, unless they are called scores.
         return [
             name
@@ -785,9 +823,11 @@ class LogLook:
             ):
                 features.append(column.name)
         guess.segments = [
-            name for name in guess.context
-            if self.log.columns[name].form == "text" and 1 < self.log.columns[name].levels <= MOST_LEVELS
-        ]  # fmt: skip
+            name
+            for name in guess.context
+            if self.log.columns[name].form == "text"
+            and 1 < self.log.columns[name].levels <= MOST_LEVELS
+        ]
         guess.columns |= {f"z_{name.removeprefix('z_')}": name for name in features}
         for label, names in (
             ("context", guess.context),

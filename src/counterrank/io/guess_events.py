@@ -99,9 +99,13 @@ def _kind(look: LogLook, events: Profile, used: set[str]) -> str:
     """Return the column with the kind of event: few words that the log does not have too."""
     guess = look.guess
     texts = [
-        c for c in events.columns.values()
-        if c.name not in used and c.form == "text" and 1 <= c.levels <= MOST_LEVELS and c.name not in look.log.columns
-    ]  # fmt: skip
+        c
+        for c in events.columns.values()
+        if c.name not in used
+        and c.form == "text"
+        and 1 <= c.levels <= MOST_LEVELS
+        and c.name not in look.log.columns
+    ]
     texts = [c for c in texts if c.levels > 1] or texts
     names = [column.name for column in texts]
     if not names:
@@ -112,8 +116,11 @@ def _kind(look: LogLook, events: Profile, used: set[str]) -> str:
         guess.notes.append(f"kind of event: {chosen}")
         return chosen
     example = f"count(*) filter (where {quoted(names[0])} = '...')"
-    guess.ask("events.rewards", f'NAME = "{example}"'.replace('"' + names[0] + '"', names[0]),
-              f"which column says what happened: {', '.join(names)}? Until then every event counts")  # fmt: skip
+    guess.ask(
+        "events.rewards",
+        f'NAME = "{example}"'.replace('"' + names[0] + '"', names[0]),
+        f"which column says what happened: {', '.join(names)}? Until then every event counts",
+    )
     return ""
 
 
@@ -151,9 +158,11 @@ def _count_kinds(look: LogLook, events: Profile, keys: Keys | None, kind: str) -
     (shown,) = look.log.first(f"SELECT count(*) FROM log WHERE {look.was_shown}")
     of_items = keys is not None and keys.item is not None and look.lists is None
     told = [
-        name for name, count in counts
-        if {*SHOWN} & {*words(name)} or (of_items and len(counts) > 1 and count >= _ALL_SHOWN * shown)
-    ]  # fmt: skip
+        name
+        for name, count in counts
+        if {*SHOWN} & {*words(name)}
+        or (of_items and len(counts) > 1 and count >= _ALL_SHOWN * shown)
+    ]
     counts = [row for row in counts if row[0] not in told] or counts
     if told:
         guess.notes.append(f"no reward: {', '.join(told)}, which says that an item was shown")

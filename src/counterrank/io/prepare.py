@@ -234,8 +234,12 @@ def _item_lists(piece: pa.Table, spec: LogSpec) -> pa.Array:
 
 
 def _flat(
-    pieces: Iterator[tuple[pa.Table, str]], spec: LogSpec, events: Events, item: set[Any], of_page: bool
-) -> Iterator[pa.Table]:  # fmt: skip
+    pieces: Iterator[tuple[pa.Table, str]],
+    spec: LogSpec,
+    events: Events,
+    item: set[Any],
+    of_page: bool,
+) -> Iterator[pa.Table]:
     """Yield the keys of what was shown, one row per item, or one row per ranking where no key is the item."""
     start = 0
     for piece, _ in pieces:
@@ -258,8 +262,13 @@ def _flat(
 
 
 def _cut(
-    opened: Any, spec: LogSpec, place: Callable[[int, int], str], renamed: dict[str, str], *, at_once: bool
-) -> Iterator[pa.Table]:  # fmt: skip
+    opened: Any,
+    spec: LogSpec,
+    place: Callable[[int, int], str],
+    renamed: dict[str, str],
+    *,
+    at_once: bool,
+) -> Iterator[pa.Table]:
     """Yield the rankings of the view `log` as lists; `renamed` are further columns and their names there."""
     ranking, position = sql.name(spec.ranking or ""), sql.name(spec.position or "")
     number = f"TRY_CAST({position} AS DOUBLE)"

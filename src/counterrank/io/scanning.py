@@ -364,9 +364,15 @@ def _scored_targets(
 
 
 def _read(
-    log: Any, kind: str, options: ReadOptions, format: str | None, engine: Any,
-    names: Sequence[str], arrays: Mapping[str, Any], where: Where | None,
-) -> Source:  # fmt: skip
+    log: Any,
+    kind: str,
+    options: ReadOptions,
+    format: str | None,
+    engine: Any,
+    names: Sequence[str],
+    arrays: Mapping[str, Any],
+    where: Where | None,
+) -> Source:
     """Return the source of what has not been read yet."""
     if kind in _CLUSTERS:
         return _engine(kind).frame_source(log, options)  # type: ignore[no-any-return]

@@ -359,9 +359,14 @@ class _Resolver:
         return field
 
     def absent(
-        self, name: str, purpose: str, *, numbered: bool = False, advice: str = "",
+        self,
+        name: str,
+        purpose: str,
+        *,
+        numbered: bool = False,
+        advice: str = "",
         error: type[LogError] = LogError,
-    ) -> LogError:  # fmt: skip
+    ) -> LogError:
         """Return the error about a column that is not there, nor those that are numbered like it."""
         return error(
             f"there is no column '{name}'{purpose}{suggestion(name, self.names)}"

@@ -234,9 +234,13 @@ class _ScoreJoin:
     """One table of scores, joined to the candidates of a log."""
 
     def __init__(
-        self, files: list[DataFile], theirs: list[DataFile], table: ScoreTable, options: ReadOptions,
+        self,
+        files: list[DataFile],
+        theirs: list[DataFile],
+        table: ScoreTable,
+        options: ReadOptions,
         reports: list[JoinedScores],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.files, self.theirs, self.table, self.reports = files, theirs, table, reports
         self.log = log_columns(files, options)
         self.options = options
@@ -394,9 +398,11 @@ class _ScoreJoin:
         names = {f"k{i}": self._column(keys[i]) for i in keys}
         chosen = [
             *(f"s.{key} AS {sql.name(name)}" for key, name in names.items()),
-            *(f"s.{name} AS {sql.name(column)}" for name, column in
-              zip(self.scores, self.table.columns, strict=True)),
-        ]  # fmt: skip
+            *(
+                f"s.{name} AS {sql.name(column)}"
+                for name, column in zip(self.scores, self.table.columns, strict=True)
+            ),
+        ]
         by = self._by("", self.requests)
         query = (
             f"SELECT {', '.join(chosen)} FROM scores s SEMI JOIN (SELECT DISTINCT {by} FROM log) p "
@@ -453,23 +459,62 @@ class _ScoreJoin:
         }
         shown = self.table.scores.title
         findings = [
-            Finding("scores-join", PASSED, f"{in_percent(joined / rows)} of the {rows:,} rows of {shown} "
-                    f"find a candidate" + (f", {added:,} name further candidates" if added else "")),
-            _finding("scores-orphans", orphans, rows, _ORPHANS, f"rows of {shown} name no candidate of the log",
-                     "scores of other days or requests, or candidates that were not logged",
-                     "score the requests of the log, and log every candidate"),
-            _finding("scores-doubled", rows - keys, rows, _DOUBLED, f"rows of {shown} repeat the keys of another",
-                     "a table that was written twice, or scores of two models", "write one row per request and item"),
-            _finding("scores-contradictory", differ, keys, _DOUBLED, f"keys of {shown} have different scores",
-                     "scores of two models or days in one table; they count as missing",
-                     "write one row per request and item"),
-            *(_finding("scores-missing", lost, candidates + added, 1.1, f"candidates have no score of '{name}'",
-                       "candidates that this ranker was not asked about", "") for name, lost in missing.items()),
-        ]  # fmt: skip
+            Finding(
+                "scores-join",
+                PASSED,
+                f"{in_percent(joined / rows)} of the {rows:,} rows of {shown} "
+                f"find a candidate" + (f", {added:,} name further candidates" if added else ""),
+            ),
+            _finding(
+                "scores-orphans",
+                orphans,
+                rows,
+                _ORPHANS,
+                f"rows of {shown} name no candidate of the log",
+                "scores of other days or requests, or candidates that were not logged",
+                "score the requests of the log, and log every candidate",
+            ),
+            _finding(
+                "scores-doubled",
+                rows - keys,
+                rows,
+                _DOUBLED,
+                f"rows of {shown} repeat the keys of another",
+                "a table that was written twice, or scores of two models",
+                "write one row per request and item",
+            ),
+            _finding(
+                "scores-contradictory",
+                differ,
+                keys,
+                _DOUBLED,
+                f"keys of {shown} have different scores",
+                "scores of two models or days in one table; they count as missing",
+                "write one row per request and item",
+            ),
+            *(
+                _finding(
+                    "scores-missing",
+                    lost,
+                    candidates + added,
+                    1.1,
+                    f"candidates have no score of '{name}'",
+                    "candidates that this ranker was not asked about",
+                    "",
+                )
+                for name, lost in missing.items()
+            ),
+        ]
         return JoinedScores(
-            shown, rows, joined, orphans, rows - keys, added, missing,
+            shown,
+            rows,
+            joined,
+            orphans,
+            rows - keys,
+            added,
+            missing,
             tuple(finding for finding in findings if finding is not None),
-        )  # fmt: skip
+        )
 
     def _count_added(self, opened: Any, count: Callable[[str], int], hit: str) -> int:
         """Return how many rows of the table name further candidates of a page that the log shows."""
@@ -490,11 +535,15 @@ class _ScoreJoin:
         """Show keys of both tables, where they have none in common."""
         for i, (shown, theirs) in enumerate(self.table.keys):
             samples = [
-                {row[0] for row in opened.execute(
-                    f"SELECT DISTINCT CAST(k{i} AS VARCHAR) FROM {table} WHERE k{i} IS NOT NULL ORDER BY 1 LIMIT 20000"
-                ).fetchall()}
+                {
+                    row[0]
+                    for row in opened.execute(
+                        f"SELECT DISTINCT CAST(k{i} AS VARCHAR) FROM {table} "
+                        f"WHERE k{i} IS NOT NULL ORDER BY 1 LIMIT 20000"
+                    ).fetchall()
+                }
                 for table in ("log", "scores")
-            ]  # fmt: skip
+            ]
             if samples[0] and samples[1] and not samples[0] & samples[1]:
                 mine, scored = (min(values_)[:30] for values_ in samples)
                 return f"; '{shown}' in the log is like '{mine}', '{theirs}' in the scores like '{scored}'"

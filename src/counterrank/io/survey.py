@@ -323,9 +323,13 @@ def _prepared(
 
 
 def _planned(
-    files: list[DataFile], survey: Survey, sample: pa.Table, options: ReadOptions,
-    *, surveyed: bool = False,
-) -> ReadPlan:  # fmt: skip
+    files: list[DataFile],
+    survey: Survey,
+    sample: pa.Table,
+    options: ReadOptions,
+    *,
+    surveyed: bool = False,
+) -> ReadPlan:
     with guard(files[0].title, prefix=True):
         survey.absorb(sample)
     if not surveyed and not _settled(files, survey, sample):

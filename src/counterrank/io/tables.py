@@ -78,9 +78,12 @@ def written(
                 path, last = str(Path(room.path) / f"{len(files):05}.parquet"), shown
                 text = [item.name for item in piece.schema if values.is_text(item.type)]
                 open_file = pq.ParquetWriter(
-                    path, piece.schema, compression="lz4", use_dictionary=text,
+                    path,
+                    piece.schema,
+                    compression="lz4",
+                    use_dictionary=text,
                     write_statistics=False,
-                )  # fmt: skip
+                )
                 files.append(DataFile(path, "parquet", shown=shown, room=room))
             open_file.write_table(piece, row_group_size=BATCH)
             if note is not None and piece.num_rows:

@@ -103,8 +103,11 @@ def _lists(path: str) -> dict[str, list[Any]]:
             raise LogError(f"row {row}: the {name} is missing")
     document = Field(("document",), "scalar")
     spec = LogSpec(
-        layout="long", fields={"action": document, "reward": document}, ranking="query", position="rank"
-    )  # fmt: skip
+        layout="long",
+        fields={"action": document, "reward": document},
+        ranking="query",
+        position="rank",
+    )
     rankings = rankings_in(table, spec)
     queries = values.as_text(values.one_chunk(rankings["query"])).to_pylist()
     lists = dict(zip(queries, rankings["document"].to_pylist(), strict=True))

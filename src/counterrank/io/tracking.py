@@ -42,8 +42,14 @@ class _Tracked:
         """Add a ranking; an item that stands there twice counts where it stood first."""
         for place, item in enumerate(dict.fromkeys(map(str, items)), 1):
             self.shown.append(
-                {"ranking": name, "position": place, "action": item, "propensity_scores": -place, **columns}
-            )  # fmt: skip
+                {
+                    "ranking": name,
+                    "position": place,
+                    "action": item,
+                    "propensity_scores": -place,
+                    **columns,
+                }
+            )
 
     def event(
         self, kind: str, ranking: str | None, item: Any, time: int | None, **columns: Any
@@ -77,9 +83,12 @@ class _Tracked:
         aggregates = {name: _aggregate(kind) for name, kind in rewards.items()}
         rows = pa.Table.from_pylist([row for row in self.events if row["kind"] in used.values()])
         events = Events(
-            rows, on="ranking,action=item", rewards=aggregates, time="time",
+            rows,
+            on="ranking,action=item",
+            rewards=aggregates,
+            time="time",
             shown="timestamp" if "timestamp" in columns else None,
-        )  # fmt: skip
+        )
         roles = {name: column for name, column in options.columns.items() if name != "reward"}
         logger = options.logger
         if logger is None and options.require_propensity and "propensity" not in roles:
@@ -235,9 +244,14 @@ def _ubi(queries: dict[str, Json], events: list[Json]) -> tuple[_Tracked, bool]:
             places[name] = dict(enumerate(items, 1))
         unanswered |= not items
         tracked.ranking(
-            name, items, unit=row.get("client_id"), query=row.get("user_query"), query_id=name,
-            application=row.get("application"), timestamp=_moment(row.get("timestamp")),
-        )  # fmt: skip
+            name,
+            items,
+            unit=row.get("client_id"),
+            query=row.get("user_query"),
+            query_id=name,
+            application=row.get("application"),
+            timestamp=_moment(row.get("timestamp")),
+        )
     for event, (name, item, ordinal) in zip(events, objects, strict=True):
         if event["action_name"] != "impression":
             if item is None and ordinal is not None:
@@ -279,9 +293,13 @@ def read_ga4(path: Path, options: ReadOptions) -> Converted:
         for key in ((user, session), (user, session, _list_of(row, items))):
             views.setdefault(key, []).append((time, name, set(ids)))
         tracked.ranking(
-            name, ids, unit=user, list=_list_of(row, items), timestamp=time,
+            name,
+            ids,
+            unit=user,
+            list=_list_of(row, items),
+            timestamp=time,
             x_device=_inside(row, "device", "category"),
-        )  # fmt: skip
+        )
     kinds = {"select_item": "click", "purchase": "purchase"}
     for row in rows:
         for item in _items(row) if row["event_name"] in kinds else ():

@@ -26,14 +26,18 @@ from counterrank.io import sql, values
 Literal = str | int | float | bool
 
 COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "COMPARE_EQUAL": operator.eq, "COMPARE_NOTEQUAL": operator.ne,
-    "COMPARE_LESSTHAN": operator.lt, "COMPARE_LESSTHANOREQUALTO": operator.le,
-    "COMPARE_GREATERTHAN": operator.gt, "COMPARE_GREATERTHANOREQUALTO": operator.ge,
-}  # fmt: skip
+    "COMPARE_EQUAL": operator.eq,
+    "COMPARE_NOTEQUAL": operator.ne,
+    "COMPARE_LESSTHAN": operator.lt,
+    "COMPARE_LESSTHANOREQUALTO": operator.le,
+    "COMPARE_GREATERTHAN": operator.gt,
+    "COMPARE_GREATERTHANOREQUALTO": operator.ge,
+}
 #: What joins conditions, for expressions of Arrow and of Spark.
 JOIN: Mapping[str, Callable[[Any, Any], Any]] = {
-    "CONJUNCTION_AND": operator.and_, "CONJUNCTION_OR": operator.or_,
-}  # fmt: skip
+    "CONJUNCTION_AND": operator.and_,
+    "CONJUNCTION_OR": operator.or_,
+}
 IN, IS_NULL, NOT = "COMPARE_IN", "OPERATOR_IS_NULL", "OPERATOR_NOT"
 _EXAMPLE = "write conditions like day >= '2026-10-01' and country in ('DE', 'AT'), or \"group\" = 1 for a word of SQL"
 #: A column that no log has.

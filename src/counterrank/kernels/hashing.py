@@ -89,7 +89,7 @@ def absorb(
     floats every NaN is the same, and so are 0 and -0.
     """
     for i in range(words.shape[0]):
-        one, two = _ZERO, _ZERO
+        lower, upper = _ZERO, _ZERO
         for k in range(valid[i]):
             word = words[i, k]
             if floats and word & ~_SIGN > _INFINITE:
@@ -98,20 +98,20 @@ def absorb(
                 word = _ZERO
             first, second = word ^ keys[0] ^ places[0, k], word ^ keys[1] ^ places[1, k]
             # Half times half, as in UMAC's NH: a multiplication of 32 bits is one that vectorises.
-            one += (first & _LOW) * (first >> _HALF) + word
-            two += (second & _LOW) * (second >> _HALF) + word
-        state[0, i] += one
-        state[1, i] += two
+            lower += (first & _LOW) * (first >> _HALF) + word
+            upper += (second & _LOW) * (second >> _HALF) + word
+        state[0, i] += lower
+        state[1, i] += upper
 
 
 @jit
 def add_finished(state: Words, sums: Words) -> None:
     """Add the finished hashes of all rows, modulo 2^64, to sums (2,)."""
     for i in range(state.shape[1]):
-        one, two = mix(state[0, i]), mix(state[1, i])
+        lower, upper = mix(state[0, i]), mix(state[1, i])
         # Each half depends on both lanes.
-        sums[0] += mix(one ^ two)
-        sums[1] += mix(one + two)
+        sums[0] += mix(lower ^ upper)
+        sums[1] += mix(lower + upper)
 
 
 @jit
@@ -135,10 +135,13 @@ class RowHashes:
             numbers = np.array([2 * self._taken, 2 * self._taken + 1], dtype=np.uint64)
             places = np.asarray(mixed(~np.arange(2 * width, dtype=np.uint64))).reshape(-1, 2)
             absorb(
-                self._state, np.ascontiguousarray(array).view(np.uint64), array.dtype.kind == "f",
+                self._state,
+                np.ascontiguousarray(array).view(np.uint64),
+                array.dtype.kind == "f",
                 np.full(n, width) if valid is None else valid,
-                np.asarray(mixed(numbers)), places.T.copy(),
-            )  # fmt: skip
+                np.asarray(mixed(numbers)),
+                places.T.copy(),
+            )
             self._taken += 1
 
     @property

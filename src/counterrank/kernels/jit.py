@@ -80,12 +80,12 @@ class _Cache(FunctionCache):  # type: ignore[misc] # numba has no types
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return the code of one signature; none where it cannot be read, and then all is made anew."""
         try:
-            found = super().load_overload(sig, target_context)
+            code = super().load_overload(sig, target_context)
         except Exception:  # whatever was cut off, or written for the types of another version
             self.flush()
             return None
-        FIRST_RUN.loaded |= found is not None
-        return found
+        FIRST_RUN.loaded |= code is not None
+        return code
 
     def save_overload(self, sig: object, data: object) -> None:
         """Store the code of one signature where that is possible."""

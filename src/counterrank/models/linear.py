@@ -184,23 +184,23 @@ def means_of(  # noqa: C901
         for j in range(p):
             z[j] = x[i, j]
         for k in range(K):
-            own = min(k, last)
+            place = min(k, last)
             for a in range(A):
-                total[a] += distribution[i, own, a]
+                total[a] += distribution[i, place, a]
             # Covariances of independent positions add up.
             for j in range(len(b)):
                 same = 1.0 if b[j] == c[j] else 0.0
-                spread[j] += distribution[i, own, b[j]] * (same - distribution[i, own, c[j]])
+                spread[j] += distribution[i, place, b[j]] * (same - distribution[i, place, c[j]])
         for k in positions:
-            own = min(k, last)
+            place = min(k, last)
             for a in range(A):
-                count[a] = total[a] - distribution[i, own, a]
+                count[a] = total[a] - distribution[i, place, a]
             for j in range(crossed):
                 for a in range(A):
                     z[p + j * A + a] = x[i, 1 + j] * count[a]
             for j in range(len(b)):
                 same = 1.0 if b[j] == c[j] else 0.0
-                at_own = distribution[i, own, b[j]] * (same - distribution[i, own, c[j]])
+                at_own = distribution[i, place, b[j]] * (same - distribution[i, place, c[j]])
                 z[squares + j] = count[b[j]] * count[c[j]] + spread[j] - at_own
             z[dense:] = 0.0
             for neighbour in range(K):
@@ -213,7 +213,7 @@ def means_of(  # noqa: C901
                 value = 0.0
                 for j in range(width):
                     value += z[j] * coef[f, k, u, j]
-                mean += distribution[i, own, u] * value
+                mean += distribution[i, place, u] * value
             out[i, k] = mean
     return out
 

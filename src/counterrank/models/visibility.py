@@ -450,7 +450,7 @@ def by_fold(fit: Fit, folds: int) -> tuple[Floats, Floats]:
         # Where one fold holds every row there is nothing to fit without it.
         for _ in range(steps if parts[f].rows.n else 0):
             parts[f] = effects_step(parts[f])
-    return np.stack([part.effect for part in parts]), np.stack([part.shift for part in parts])
+    return np.stack([model.effect for model in parts]), np.stack([model.shift for model in parts])
 
 
 def columns(layout: Layout) -> int:

@@ -140,10 +140,14 @@ def _decision(test: ABTest) -> str:
         days = count(decision.days)
         amount = f"{days} more {'day' if decision.days == 1 else 'days'}, {amount}"
     aim = f"a lift of {percent(decision.practical)} would then show four times in five"
-    look = "" if test.sequential else (
-        f" Look again then, or give {say('--sequential', python='sequential=True')} for intervals that are "
-        "valid at every look."
-    )  # fmt: skip
+    look = (
+        ""
+        if test.sequential
+        else (
+            f" Look again then, or give {say('--sequential', python='sequential=True')} for intervals that are "
+            "valid at every look."
+        )
+    )
     return f"Decision: go on for {amount}: {aim}. {why}{look}"
 
 
@@ -168,9 +172,15 @@ def _chart(test: ABTest) -> Figure:
     )
     axis = f"more {primary.name} per ranking than the baseline"
     return Figure(
-        "lifts", rows, axis, "Lifts with their intervals", [(0.0, "no difference")],
-        f"Lifts in {primary.name} per ranking", aid, detail=BRIEF,
-    )  # fmt: skip
+        "lifts",
+        rows,
+        axis,
+        "Lifts with their intervals",
+        [(0.0, "no difference")],
+        f"Lifts in {primary.name} per ranking",
+        aid,
+        detail=BRIEF,
+    )
 
 
 def _metrics(test: ABTest) -> Iterator[Table]:
@@ -178,13 +188,19 @@ def _metrics(test: ABTest) -> Iterator[Table]:
     if len(test.metrics) < 2:
         return
     rows = [
-        (metric.name, lift.to, plain(number.value, number.stderr, sign=True),
-         span(number.low, number.high, number.stderr, sign=True), percent(lift.relative.value, sign=True),
-         percents(lift.relative.low, lift.relative.high), NAMES[lift.headline])
+        (
+            metric.name,
+            lift.to,
+            plain(number.value, number.stderr, sign=True),
+            span(number.low, number.high, number.stderr, sign=True),
+            percent(lift.relative.value, sign=True),
+            percents(lift.relative.low, lift.relative.high),
+            NAMES[lift.headline],
+        )
         for metric in test.metrics
         for lift in metric.lifts
         for number in (lift.lift,)
-    ]  # fmt: skip
+    ]
     head = ("metric", "arm", "lift", "interval", "relative", "interval", "read from")
     caption = f"Lifts over {test.baseline} in every metric"
     yield Table(caption, head, rows, texts=2, minor=(6, 5), detail=BRIEF)
@@ -192,10 +208,15 @@ def _metrics(test: ABTest) -> Iterator[Table]:
 
 def _guardrails(test: ABTest) -> Table:
     rows = [
-        (rail.expression, rail.target, f"{rail.column} = {rail.group}" if rail.group else "all",
-         *_limited(rail), Chip(rail.status, rail.status))
+        (
+            rail.expression,
+            rail.target,
+            f"{rail.column} = {rail.group}" if rail.group else "all",
+            *_limited(rail),
+            Chip(rail.status, rail.status),
+        )
         for rail in test.guardrails
-    ]  # fmt: skip
+    ]
     head = ("guardrail", "arm", "rows", "lift", "interval", "it is")
     return Table("Guardrails, their intervals together", head, rows, texts=3, detail=BRIEF)
 
@@ -210,12 +231,17 @@ def _limited(rail: GuardrailResult) -> tuple[str, str]:
 def _segments(test: ABTest) -> Table:
     """Return the lifts of the primary in groups of rows."""
     rows = [
-        (f"{row.column} = {row.label}", row.target, count(row.n), plain(lift.value, lift.stderr, sign=True),
-         span(lift.low, lift.high, width(lift), sign=True),
-         span(lift.adjusted_low, lift.adjusted_high, width(lift), sign=True))
+        (
+            f"{row.column} = {row.label}",
+            row.target,
+            count(row.n),
+            plain(lift.value, lift.stderr, sign=True),
+            span(lift.low, lift.high, width(lift), sign=True),
+            span(lift.adjusted_low, lift.adjusted_high, width(lift), sign=True),
+        )
         for row in test.metric().segments
         for lift in (row.lift,)
-    ]  # fmt: skip
+    ]
     head = ("rows", "arm", "rankings", "lift", "interval", "adjusted for all groups")
     caption = f"Lifts in {test.metric().name} by group, over {test.baseline}"
     return Table(caption, head, rows, texts=2, minor=(2,), detail=BRIEF)
@@ -229,9 +255,15 @@ def _arms(test: ABTest) -> Table:
             rows.append((metric.name,))
             styles.append("head")
         rows += [
-            (arm.name, count(arm.rows), count(arm.units), plain(arm.earned, arm.stderr), plain(arm.stderr, arm.stderr))
+            (
+                arm.name,
+                count(arm.rows),
+                count(arm.units),
+                plain(arm.earned, arm.stderr),
+                plain(arm.stderr, arm.stderr),
+            )
             for arm in metric.arms
-        ]  # fmt: skip
+        ]
         styles += [""] * len(metric.arms)
     primary = test.metric().name
     caption = (

@@ -233,10 +233,14 @@ def _forest(reading: Reading, metrics: Sequence[_Named]) -> Forest:
     ]
     unit = "in per cent" if columns[0].unit == "%" else f"in {columns[0].unit}"
     return Forest(
-        kind="lifts", caption=f"Lift over {reading.baseline}, {unit}", columns=columns,
+        kind="lifts",
+        caption=f"Lift over {reading.baseline}, {unit}",
+        columns=columns,
         lines=[_line(reading, target, cells[target.name]) for target in targets],
-        aid=f"Line: {reading.level_words} interval", band="too small to matter", detail=BRIEF,
-    )  # fmt: skip
+        aid=f"Line: {reading.level_words} interval",
+        band="too small to matter",
+        detail=BRIEF,
+    )
 
 
 def _named(reading: Reading) -> list[_Named]:
@@ -245,9 +249,14 @@ def _named(reading: Reading) -> list[_Named]:
     primary = next((metric for metric in result.metrics if metric.primary), MetricResult())
     # What stands at the top of a result is what the primary says.
     summary = replace(
-        primary, primary=True, value=reading.log.value, stderr=reading.log.stderr, estimates=result.estimates,
-        recommended=result.recommended, verdict=result.verdict,
-    )  # fmt: skip
+        primary,
+        primary=True,
+        value=reading.log.value,
+        stderr=reading.log.stderr,
+        estimates=result.estimates,
+        recommended=result.recommended,
+        verdict=result.verdict,
+    )
     secondary = [metric for metric in result.metrics if metric.recommended and not metric.primary]
     units = [
         f"per {ranking}" if m.unit in ("per ranking", "") else m.unit for m in (summary, *secondary)
@@ -278,11 +287,16 @@ def _cell(reading: Reading, target: Target, named: _Named) -> Row | None:
     )
     scale = 100.0 if relative else 1.0
     row = interval_row(
-        name, lift, outcome(*lift.decisive, lower_is_better=metric.lower_is_better),
-        relative=relative, note=grade, faded=grade == "insufficient",
-        status=worst.status if worst else "", hints=[_amount(reading, lift, metric)],
+        name,
+        lift,
+        outcome(*lift.decisive, lower_is_better=metric.lower_is_better),
+        relative=relative,
+        note=grade,
+        faded=grade == "insufficient",
+        status=worst.status if worst else "",
+        hints=[_amount(reading, lift, metric)],
         outer=_ends(guardrail, scale) if guardrail else (math.nan, math.nan),
-    )  # fmt: skip
+    )
     return replace(row, reach=row.reach or NO_INTERVAL)
 
 
@@ -345,18 +359,27 @@ def _column(reading: Reading, named: _Named, cells: Sequence[Row | None], metric
     room = 0.05 if max_ticks > 3 else 0.15
     scale, ticks = around_zero(cells, marked, max_ticks=max_ticks, room=room)
     return Column(
-        name=name, scale=scale, ticks=ticks, facts=facts, primary=metric.primary and metrics > 1,
-        unit="%" if relative else reading.unit if metric.primary else unit, band=band, harm=harm,
-    )  # fmt: skip
+        name=name,
+        scale=scale,
+        ticks=ticks,
+        facts=facts,
+        primary=metric.primary and metrics > 1,
+        unit="%" if relative else reading.unit if metric.primary else unit,
+        band=band,
+        harm=harm,
+    )
 
 
 def _line(reading: Reading, target: Target, cells: Sequence[Row | None]) -> Line:
     state, label = state_of(target), target.evidence or "not judged"
     if target.missing:
         return Line(
-            label=target.name, note="not estimable", state=state, cause=sentence(target.missing),
+            label=target.name,
+            note="not estimable",
+            state=state,
+            cause=sentence(target.missing),
             advice=_advice(target),
-        )  # fmt: skip
+        )
     if target.same:
         cause = (
             f"This log shows no difference between it and {reading.baseline}: all weights are one, "
@@ -366,9 +389,13 @@ def _line(reading: Reading, target: Target, cells: Sequence[Row | None]) -> Line
     if target.doubtful:
         label += ": a best guess"
     return Line(
-        label=target.name, note=label, state=state, cells=cells, cause=" ".join(_causes(reading, target)),
+        label=target.name,
+        note=label,
+        state=state,
+        cells=cells,
+        cause=" ".join(_causes(reading, target)),
         advice=_advice(target),
-    )  # fmt: skip
+    )
 
 
 def _causes(reading: Reading, target: Target) -> Iterator[str]:
@@ -456,12 +483,22 @@ def comparison(reading: Reading, row: Comparison) -> str:
 def reading_of(reading: Reading, metric: MetricResult) -> Reading:
     """Return the evaluation as if a metric were its only one."""
     result = reading.result
-    log = replace(result.log, value=metric.value, stderr=metric.stderr,
-                  words={**result.log.words, "reward": metric.name})  # fmt: skip
+    log = replace(
+        result.log,
+        value=metric.value,
+        stderr=metric.stderr,
+        words={**result.log.words, "reward": metric.name},
+    )
     return Reading(
         replace(
-            result, log=log, estimates=metric.estimates, recommended=metric.recommended,
-            segments=metric.segments, comparisons=metric.comparisons, verdict=metric.verdict,
-            sensitivity={}, planning={},
+            result,
+            log=log,
+            estimates=metric.estimates,
+            recommended=metric.recommended,
+            segments=metric.segments,
+            comparisons=metric.comparisons,
+            verdict=metric.verdict,
+            sensitivity={},
+            planning={},
         )
-    )  # fmt: skip
+    )

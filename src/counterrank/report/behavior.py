@@ -64,10 +64,16 @@ def _importance(described: ForestDescription) -> Table:
 
 def _groups(described: ForestDescription) -> Table:
     rows = [
-        (rule_of(leaf), model_words(leaf.model), str(tree.position), percent(leaf.share),
-         *(plain(v, leaf.stderr) for v in (leaf.estimate, leaf.low, leaf.high)))
-        for tree in described.positions for leaf in tree.groups
-    ]  # fmt: skip
+        (
+            rule_of(leaf),
+            model_words(leaf.model),
+            str(tree.position),
+            percent(leaf.share),
+            *(plain(v, leaf.stderr) for v in (leaf.estimate, leaf.low, leaf.high)),
+        )
+        for tree in described.positions
+        for leaf in tree.groups
+    ]
     head = ("group", "what matters", "position", "share", "value", "low", "high")
     return Table(f"Groups of the behaviour tree of {described.target}", head, rows, texts=2)
 

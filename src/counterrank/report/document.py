@@ -196,9 +196,16 @@ def normal(value: float, stderr: float, level: float) -> Number:
 
 
 def interval_row(
-    label: str, number: Any, mark: Mark = Mark(), *, error: float | None = None, relative: bool = False,
-    sign: bool = True, hints: Iterable[str] = (), **looks: Any,
-) -> Row:  # fmt: skip
+    label: str,
+    number: Any,
+    mark: Mark = Mark(),
+    *,
+    error: float | None = None,
+    relative: bool = False,
+    sign: bool = True,
+    hints: Iterable[str] = (),
+    **looks: Any,
+) -> Row:
     """Return a value with its interval as a row, in per cent of the baseline where it is `relative`.
 
     `error` decides the digits, `hints` are further lines for hovering, `looks` other fields of the row.
@@ -215,8 +222,16 @@ def interval_row(
     text = f"{shown} ({reach})" if reach else shown
     tip = "\n".join(filter(None, (label, text, looks.get("note"), *hints)))
     return Row(
-        label=label, value=value, low=low, high=high, shown=shown, reach=reach, tip=tip, mark=mark, **looks
-    )  # fmt: skip
+        label=label,
+        value=value,
+        low=low,
+        high=high,
+        shown=shown,
+        reach=reach,
+        tip=tip,
+        mark=mark,
+        **looks,
+    )
 
 
 NO_CHANGE = ((0.0, "no change"),)
@@ -224,9 +239,20 @@ NO_CHANGE = ((0.0, "no change"),)
 
 #: Signs beside the colour of a level or a status: colour is never alone.
 SIGNS = {
-    "reliable": "●", "directional": "◐", "insufficient": "○", "better": "▲", "worse": "▼", "unclear": "◆",
-    "safe": "✓", "broken": "✗", "open": "?", "passed": "✓", "warned": "!", "failed": "✗", "skipped": "·",
-}  # fmt: skip
+    "reliable": "●",
+    "directional": "◐",
+    "insufficient": "○",
+    "better": "▲",
+    "worse": "▼",
+    "unclear": "◆",
+    "safe": "✓",
+    "broken": "✗",
+    "open": "?",
+    "passed": "✓",
+    "warned": "!",
+    "failed": "✗",
+    "skipped": "·",
+}
 
 
 @dataclass(frozen=True, slots=True)

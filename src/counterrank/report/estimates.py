@@ -71,8 +71,16 @@ def _table(reading: Reading) -> Table:
             rows.append((f"{'★' if mine else ' '} {estimate.estimator}", *cells))
             dim = none or known_bias(estimate.estimator)
             styles.append("bold" if mine and not none else "dim" if dim else "")
-    head = ("estimator", "lift", f"{reading.level_words} interval", "relative", "value", "sampling error",
-            "bias allowance", "effective rows")  # fmt: skip
+    head = (
+        "estimator",
+        "lift",
+        f"{reading.level_words} interval",
+        "relative",
+        "value",
+        "sampling error",
+        "bias allowance",
+        "effective rows",
+    )
     return Table(
         "Estimates (★ recommended)", head, rows, styles=styles, minor=(7, 4, 5, 3, 6), detail=BRIEF
     )
@@ -113,14 +121,19 @@ def agreement(reading: Reading) -> list[Block]:
     if not targets:
         return []
     notes = [
-        *(sentence(f"{target.name}: {reason.text}") for target in targets for reason in target.reasons
-          if reason.code == "agreement"),
+        *(
+            sentence(f"{target.name}: {reason.text}")
+            for target in targets
+            for reason in target.reasons
+            if reason.code == "agreement"
+        ),
         *dict.fromkeys(
             f"{target.name}, {target.best.estimator}: {why}"
-            for target in targets if (why := target.best.details.get("why"))
+            for target in targets
+            if (why := target.best.details.get("why"))
         ),
         "Estimates with a known bias are dashed.",
-    ]  # fmt: skip
+    ]
     told = [Paragraph(text, "aid") for text in notes]
     forest = _agreement(reading, targets)
     return section(
@@ -144,8 +157,13 @@ def _agreement(reading: Reading, targets: Sequence[Target]) -> Forest:
             cells = [_by(target, name, relative=relative) for target in targets]
             title = "Recommended" if group == "best" else _GROUPS[group][0]
             lines.append(
-                Line(label=name, note=known_bias(name) if group == "biased" else "", group=title, cells=cells)
-            )  # fmt: skip
+                Line(
+                    label=name,
+                    note=known_bias(name) if group == "biased" else "",
+                    group=title,
+                    cells=cells,
+                )
+            )
     unit = "%" if relative else reading.unit
     wholes = [interval_row(target.name, target.lift, relative=relative) for target in targets]
     return side_by_side("agreement", "Lift by estimator", targets, lines, unit, wholes)
@@ -159,27 +177,40 @@ def _by(target: Target, name: str, *, relative: bool) -> Row | None:
     # One column, one number of digits: those that the recommended estimate's error supports.
     error = width(target.lift) if known(width(target.lift)) else width(lift)
     return interval_row(
-        name + (" ⚑" if estimate.flags else ""), lift, outcome(*lift.decisive), relative=relative,
-        error=error, faded=bool(known_bias(name)),
+        name + (" ⚑" if estimate.flags else ""),
+        lift,
+        outcome(*lift.decisive),
+        relative=relative,
+        error=error,
+        faded=bool(known_bias(name)),
         hints=[f"effective rows {count(estimate.ess)}", *(f"⚑ {flag}" for flag in estimate.flags)],
-    )  # fmt: skip
+    )
 
 
 def side_by_side(
-    kind: str, caption: str, targets: Sequence[Target], lines: Sequence[Line], unit: str,
+    kind: str,
+    caption: str,
+    targets: Sequence[Target],
+    lines: Sequence[Line],
+    unit: str,
     wholes: Sequence[Row] = (),
-) -> Forest:  # fmt: skip
+) -> Forest:
     """Return lines over a column for each policy, all on one axis; `wholes` are marked behind them."""
     # Thin evidence does not stretch the axis: its intervals end in an arrow.
     rows = [cell for line in lines for cell in line.cells if cell and not cell.faded]
     scale, ticks = around_zero([*rows, *wholes], max_ticks=5 if len(targets) > 2 else 6, room=0.09)
     columns = [
         Column(
-            name=target.name, scale=scale, ticks=ticks, unit=unit, state=state_of(target),
-            band=ends_of(wholes[place]) if wholes else None, total=wholes[place].value if wholes else None,
+            name=target.name,
+            scale=scale,
+            ticks=ticks,
+            unit=unit,
+            state=state_of(target),
+            band=ends_of(wholes[place]) if wholes else None,
+            total=wholes[place].value if wholes else None,
         )
         for place, target in enumerate(targets)
-    ]  # fmt: skip
+    ]
     share = "in per cent" if unit == "%" else f"in {unit}"
     return Forest(kind=kind, caption=f"{caption}, {share}", columns=columns, lines=lines)
 
@@ -249,11 +280,16 @@ def _path_figure(reading: Reading, target: Target) -> Figure | None:
     names = {1: "each item alone", reading.log.K: "the whole ranking"}
     rows = [
         interval_row(
-            names.get(p.order, f"{p.order} items together"), p, target.mark, error=p.stderr, sign=False,
-            note=p.estimator, hints=[f"effective rows {count(p.ess)}"],
+            names.get(p.order, f"{p.order} items together"),
+            p,
+            target.mark,
+            error=p.stderr,
+            sign=False,
+            note=p.estimator,
+            hints=[f"effective rows {count(p.ess)}"],
         )
         for p in path
-    ]  # fmt: skip
+    ]
     name, lines, aid = f"Order path of {target.name}", _today(reading), path_in_words(path)
     return Figure("order-path", rows, reading.unit, name, lines, aid=aid, mark=target.mark)
 
@@ -368,9 +404,9 @@ def _whole(target: Target, lower: bool, *, relative: bool) -> Row:
 
 def _segment_cell(segment: Segment, total: Row, lower: bool, *, relative: bool) -> Row:
     lift, scale = segment.lift, 1 / _base(segment) if relative else 1.0
-    number = replace(lift, **{
-        name: getattr(lift, name) * scale for name in ("value", "stderr", "low", "high")
-    })  # fmt: skip
+    number = replace(
+        lift, **{name: getattr(lift, name) * scale for name in ("value", "stderr", "low", "high")}
+    )
     outer = [end * scale * (100 if relative else 1) for end in adjusted(lift)]
     share = _Share(number.value, number.low, number.high)
     lines = [
@@ -379,9 +415,13 @@ def _segment_cell(segment: Segment, total: Row, lower: bool, *, relative: bool) 
         *(f"⚑ {flag}" for flag in segment.flags),
     ]
     row = interval_row(
-        segment.label, share if relative else lift, outcome(lift.low, lift.high, lower_is_better=lower),
-        relative=relative, hints=lines, faded=segment.evidence == "insufficient",
-    )  # fmt: skip
+        segment.label,
+        share if relative else lift,
+        outcome(lift.low, lift.high, lower_is_better=lower),
+        relative=relative,
+        hints=lines,
+        faded=segment.evidence == "insufficient",
+    )
     return replace(row, apart=row.low > total.high or row.high < total.low)
 
 

@@ -33,8 +33,15 @@ def _reasons(reading: Reading) -> list[Block]:
 
 #: What is folded, in the order of reading, each with the detail from which on some of it is shown.
 MORE = (
-    (PAGE, _reasons), (BRIEF, values), (VERBOSE, agreement), (PAGE, order_path), (PAGE, positions), (PAGE, behavior),
-    (PAGE, weights), (PAGE, planning), (PAGE, method),
-)  # fmt: skip
+    (PAGE, _reasons),
+    (BRIEF, values),
+    (VERBOSE, agreement),
+    (PAGE, order_path),
+    (PAGE, positions),
+    (PAGE, behavior),
+    (PAGE, weights),
+    (PAGE, planning),
+    (PAGE, method),
+)
 #: What remains of it where the log is refused: nothing with a lift.
 REFUSED = ((PAGE, method),)

@@ -38,9 +38,15 @@ _GLYPHS = {
 }
 #: The glyph of a guardrail's status and of a check.
 STATUS_GLYPHS = {
-    "safe": "passed", "open": "test", "broken": "failed", "question": "unknown", "warned": "unknown",
-    "accepted": "passed", "passed": "passed", "failed": "failed",
-}  # fmt: skip
+    "safe": "passed",
+    "open": "test",
+    "broken": "failed",
+    "question": "unknown",
+    "warned": "unknown",
+    "accepted": "passed",
+    "passed": "passed",
+    "failed": "failed",
+}
 #: Policies open, those below are one click away; the first two have large numbers.
 MOST_LINES, LARGE_LINES = 8, 2
 #: A table whose rows and cells are displayed otherwise loses its roles, which are therefore written out.
@@ -92,8 +98,11 @@ def _policies(forest: Forest, lines: Sequence[Line], large: int) -> Markup:
         )
         axes += [_element("td")] if wide else []
         axes.append(_element("td", ticks(column), class_="axis"))
-        widths += [tag("col", class_="num"), tag("col", class_="less" if index else "wide")] if wide else [
-            tag("col", class_="strip")]  # fmt: skip
+        widths += (
+            [tag("col", class_="num"), tag("col", class_="less" if index else "wide")]
+            if wide
+            else [tag("col", class_="strip")]
+        )
     rows = [
         row
         for index, entry in enumerate(lines)
@@ -110,10 +119,15 @@ def _policies(forest: Forest, lines: Sequence[Line], large: int) -> Markup:
     )
     look = "many" if strips else ("none", "few", "few two")[len(columns)]
     return _element(
-        "table", tag("caption", forest.caption), tag("colgroup", tag("col", class_="name"), *widths),
-        head, _element("tbody", *rows), class_=f"forest chart {look}", tabindex="0",
+        "table",
+        tag("caption", forest.caption),
+        tag("colgroup", tag("col", class_="name"), *widths),
+        head,
+        _element("tbody", *rows),
+        class_=f"forest chart {look}",
+        tabindex="0",
         aria_label=forest.caption,
-    )  # fmt: skip
+    )
 
 
 def _head(column: Column) -> Markup:
@@ -172,16 +186,28 @@ def _wide(column: Column, cell: Row | None, *, large: bool) -> list[Markup]:
     number = _number(cell, "big" if large else "mid")
     return [
         _element("td", number, reach, _status(cell), class_="num", data_name=column.name),
-        _element("td", ground(column), _marks(column, cell, 40), ticks(column, "ticks own"), class_="plot",
-              data_tip=cell.tip if cell else None),
-    ]  # fmt: skip
+        _element(
+            "td",
+            ground(column),
+            _marks(column, cell, 40),
+            ticks(column, "ticks own"),
+            class_="plot",
+            data_tip=cell.tip if cell else None,
+        ),
+    ]
 
 
 def _strip(column: Column, cell: Row | None) -> Markup:
     value = tag("div", _status(cell), _number(cell, ""), class_="val")
     plot = tag("div", ground(column), _marks(column, cell, 26), class_="plot")
-    return _element("td", value, plot, class_="narrow", data_name=column.name,
-                 data_tip=cell.tip if cell else None)  # fmt: skip
+    return _element(
+        "td",
+        value,
+        plot,
+        class_="narrow",
+        data_name=column.name,
+        data_tip=cell.tip if cell else None,
+    )
 
 
 def _marks(column: Column, cell: Row | None, height: int) -> Markup:
@@ -239,10 +265,16 @@ def _segments(forest: Forest) -> Markup:
     groups = any(entry.group for entry in forest.lines)
     start = [_element("td")] * (2 if groups else 1)
     heads = [
-        _element("th", glyph(column.state) if column.state else "", tag("b", column.name), role="columnheader",
-              scope="col", class_=column.state or None)
+        _element(
+            "th",
+            glyph(column.state) if column.state else "",
+            tag("b", column.name),
+            role="columnheader",
+            scope="col",
+            class_=column.state or None,
+        )
         for column in forest.columns
-    ]  # fmt: skip
+    ]
     axes = [
         _element(
             "td", tag("div", tag("div", ticks(column)), tag("span"), class_="cell"), class_="axis"
@@ -266,10 +298,17 @@ def _segments(forest: Forest) -> Markup:
     )
     widths = [tag("col", class_="group")] * groups + [tag("col", class_="seg")]
     return _element(
-        "table", tag("caption", forest.caption, class_="unseen"), tag("colgroup", *widths, *(tag("col") for _ in axes)),
-        _element("thead", _element("tr", *start, *heads), _element("tr", *start, *axes, class_="axes")),
-        _element("tbody", *rows), class_=f"segments chart {look}", tabindex="0", aria_label=forest.caption,
-    ) + (tag("p", tag("span", forest.aid), class_="legend") if forest.aid else "")  # fmt: skip
+        "table",
+        tag("caption", forest.caption, class_="unseen"),
+        tag("colgroup", *widths, *(tag("col") for _ in axes)),
+        _element(
+            "thead", _element("tr", *start, *heads), _element("tr", *start, *axes, class_="axes")
+        ),
+        _element("tbody", *rows),
+        class_=f"segments chart {look}",
+        tabindex="0",
+        aria_label=forest.caption,
+    ) + (tag("p", tag("span", forest.aid), class_="legend") if forest.aid else "")
 
 
 def _segment(forest: Forest, entry: Line, size: int, *, groups: bool, first: bool) -> Markup:

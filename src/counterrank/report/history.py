@@ -231,18 +231,37 @@ def _over_time(title: str, nights: Sequence[Night]) -> list[Block]:
         shown = interval_row("", lift, error=error, relative=bool(relative_ends(lift)))
         changed = "; ".join(changes(nights[number - 1], night)) if number else ""
         lines.append(
-            (day, run.cell, changed, shown.shown, shown.reach, night.facts["decision"],
-             Chip(evidence, evidence), measured)
-        )  # fmt: skip
+            (
+                day,
+                run.cell,
+                changed,
+                shown.shown,
+                shown.reach,
+                night.facts["decision"],
+                Chip(evidence, evidence),
+                measured,
+            )
+        )
     told, last = contained_in_words(judged), nights[-1]
     chart = Figure(
-        "lifts", [row for rows in points[: -MOST - 1 : -1] for row in rows],
-        f"lift in {last.reading.reward} {last.unit}", f"Lift of {title} over time", title="lift, run by run",
+        "lifts",
+        [row for rows in points[: -MOST - 1 : -1] for row in rows],
+        f"lift in {last.reading.reward} {last.unit}",
+        f"Lift of {title} over time",
+        title="lift, run by run",
         aid="Each mark is a run, each bar its interval; dashed where the measurement is not reliable.",
         mark=last.target.mark,
-    )  # fmt: skip
-    head = ("date", "run", "what changed", "lift", "interval", "decision", "measurement",
-            "measured in a test")  # fmt: skip
+    )
+    head = (
+        "date",
+        "run",
+        "what changed",
+        "lift",
+        "interval",
+        "decision",
+        "measurement",
+        "measured in a test",
+    )
     table = Table(f"Runs of {title}, the newest first", head, lines[::-1], texts=3)
     return [*([Paragraph(told, "strong")] if told else []), chart, table]
 
@@ -299,9 +318,13 @@ class MeasuredOutcome:
 
 
 def record(
-    run: str | Path, earned: float | None = None, stderr: float = 0.0, target: str | None = None,
-    *, lift: float | None = None,
-) -> Path:  # fmt: skip
+    run: str | Path,
+    earned: float | None = None,
+    stderr: float = 0.0,
+    target: str | None = None,
+    *,
+    lift: float | None = None,
+) -> Path:
     """Write down what an A/B test measured of a target of a run, and return the file beside the run's.
 
     Either `lift`, the difference to today's policy in the test, or what the target `earned` in it.

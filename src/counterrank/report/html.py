@@ -179,9 +179,12 @@ def _table(table: Table) -> Markup:
     heads = (tag("th", h, scope="col", class_=s) for h, s in zip(table.head, sides, strict=True))
     rows = (_line(table, row, table.style(i), sides, wide=wide) for i, row in enumerate(table.rows))
     markup = tag(
-        "table", tag("caption", table.caption) if table.caption else "", tag("thead", tag("tr", *heads)),
-        tag("tbody", *rows), class_="wide" if wide else None,
-    )  # fmt: skip
+        "table",
+        tag("caption", table.caption) if table.caption else "",
+        tag("thead", tag("tr", *heads)),
+        tag("tbody", *rows),
+        class_="wide" if wide else None,
+    )
     # Focusable, because what scrolls sideways must be reachable without a mouse.
     long = "scroll long" if len(table.rows) > 30 else "scroll"
     return tag("div", markup, class_=long, tabindex="0", role="group")
@@ -238,9 +241,11 @@ def fragment(document: Document) -> str:
     brief = [block for block in walk(document.blocks) if block.detail == BRIEF]
     blocks = [block.numbers() if isinstance(block, Figure) else block for block in brief]
     frame = tag(
-        "iframe", title="The whole report", sandbox="allow-scripts allow-downloads",
+        "iframe",
+        title="The whole report",
+        sandbox="allow-scripts allow-downloads",
         srcdoc=page(document),
-    )  # fmt: skip
+    )
     style = tag("style", Markup(asset("notebook.css")))
     details = tag("details", tag("summary", "The whole report"), frame)
     body = (tag("p", tag("strong", document.title)), *_body(blocks), details)

@@ -16,7 +16,7 @@ from counterrank.report.document import (
     Row,
     interval_row,
     section,
-)  # fmt: skip
+)
 from counterrank.report.forest import OUTCOMES, Column, Forest, Line, around_zero, outcome
 from counterrank.report.reading import column_name
 from counterrank.report.words import at_least, count, known, percent, plain
@@ -73,12 +73,24 @@ def document(certificate: Certificate, _: int = PAGE) -> Document:
         "Lift of each step, from the expected bound to the estimate (★ chosen)",
     )
     path = Figure(
-        "path", _path(certificate), unit, name, [(0.0, "today")], "Lift and bound by step", aid, detail=BRIEF
-    )  # fmt: skip
+        "path",
+        _path(certificate),
+        unit,
+        name,
+        [(0.0, "today")],
+        "Lift and bound by step",
+        aid,
+        detail=BRIEF,
+    )
     who = Figure(
-        "segments", _segments(certificate), unit, "Lift by segment", title="For whom",
-        aid="Bars are adjusted for looking at all segments.", detail=BRIEF,
-    )  # fmt: skip
+        "segments",
+        _segments(certificate),
+        unit,
+        "Lift by segment",
+        title="For whom",
+        aid="Bars are adjusted for looking at all segments.",
+        detail=BRIEF,
+    )
     blocks += section("How it was chosen, and for whom", "path", path, who)
     promised = (
         "A plain sort by score is not certified: today's policy almost never shows exactly that ranking, so "
@@ -109,10 +121,15 @@ def _forest(certificate: Certificate) -> Forest:
         percent(bound / 100, sign=True) if relative else at_least(lift.low, lift.stderr, sign=True)
     )
     cell = Row(
-        label="reward", value=lift.value * scale, low=lift.low * scale, high=lift.value * scale, shown=shown,
-        reach=f"at least {at_worst}", tip=certificate.sentence,
+        label="reward",
+        value=lift.value * scale,
+        low=lift.low * scale,
+        high=lift.value * scale,
+        shown=shown,
+        reach=f"at least {at_worst}",
+        tip=certificate.sentence,
         mark=outcome(lift.low, lift.value) if certificate.certified else OUTCOMES["unclear"],
-    )  # fmt: skip
+    )
     state = "ship" if certificate.certified else "unknown"
     scale_of, ticks = around_zero([cell], max_ticks=7, room=0.05)
     facts = (
@@ -124,13 +141,20 @@ def _forest(certificate: Certificate) -> Forest:
     )
     note = "certified" if certificate.certified else "not certified"
     line = Line(
-        label=certificate.name or "learned policy", note=note, state=state,
-        cells=[cell] if known(lift.value) and known(lift.low) else [None], cause=certificate.sentence,
-    )  # fmt: skip
+        label=certificate.name or "learned policy",
+        note=note,
+        state=state,
+        cells=[cell] if known(lift.value) and known(lift.low) else [None],
+        cause=certificate.sentence,
+    )
     return Forest(
-        kind="lifts", caption="Lift over today's policy", columns=[column], lines=[line], detail=BRIEF,
+        kind="lifts",
+        caption="Lift over today's policy",
+        columns=[column],
+        lines=[line],
+        detail=BRIEF,
         aid="The line begins at the lower bound.",
-    )  # fmt: skip
+    )
 
 
 def sentence(certificate: Certificate) -> str:

@@ -58,18 +58,28 @@ _TABLE = {
 
 #: Forms of any estimator with weights; its name stands in the braces.
 _FORMS = {
-    Form.RATIO: ("{} divided by the mean weight: a little bias for much less "
-                 "variance", "V = Σᵢ wᵢ rᵢ / Σᵢ wᵢ"),
-    Form.CONTROL: ("{} with the weights, whose mean is known, as control "
-                   "variate", "V = mean(w r) − β (mean(w) − 1)"),
-    Form.DR: ("a reward model corrected by the weights of {}: right if either is",
-           "V = 1/n Σᵢ E_π[Q(xᵢ, a)] + Σₖ wₖ (rᵢₖ − Qₖ)"),
-    Form.CLIPPED: ("{} with weights cut at a limit: biased towards less, with lighter "
-                   "tails", "f(w) = min(w, limit)"),
+    Form.RATIO: (
+        "{} divided by the mean weight: a little bias for much less variance",
+        "V = Σᵢ wᵢ rᵢ / Σᵢ wᵢ",
+    ),
+    Form.CONTROL: (
+        "{} with the weights, whose mean is known, as control variate",
+        "V = mean(w r) − β (mean(w) − 1)",
+    ),
+    Form.DR: (
+        "a reward model corrected by the weights of {}: right if either is",
+        "V = 1/n Σᵢ E_π[Q(xᵢ, a)] + Σₖ wₖ (rᵢₖ − Qₖ)",
+    ),
+    Form.CLIPPED: (
+        "{} with weights cut at a limit: biased towards less, with lighter tails",
+        "f(w) = min(w, limit)",
+    ),
     Form.SHRUNK: ("{} with large weights shrunk smoothly", "f(w) = λ w / (w² + λ),  λ = limit²"),
-    Form.SWITCHED: ("{} where weights are small, a reward model where they are large",
-               "V = 1/n Σᵢ E_π[Q] + Σₖ wₖ 1{wₖ ≤ limit} (rᵢₖ − Qₖ)"),
-}  # fmt: skip
+    Form.SWITCHED: (
+        "{} where weights are small, a reward model where they are large",
+        "V = 1/n Σᵢ E_π[Q] + Σₖ wₖ 1{wₖ ≤ limit} (rᵢₖ − Qₖ)",
+    ),
+}
 
 
 def describe(name: str) -> tuple[str, str] | None:

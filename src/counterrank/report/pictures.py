@@ -86,6 +86,14 @@ def _draw_rows(axes: "Axes", chart: Chart) -> None:
         for name, start, end in row.marks(scale) if not row.heading else ():
             sign, size = _MARKS.get(name, point)
             axes.plot(
-                [start, end], [height, height], sign, color=colours[row.mark.look], alpha=0.45 if row.faded else 1.0,
-                linewidth=size, markersize=size, solid_capstyle="round", clip_on=False, markevery=[0],
-            )  # fmt: skip
+                [start, end],
+                [height, height],
+                sign,
+                color=colours[row.mark.look],
+                alpha=0.45 if row.faded else 1.0,
+                linewidth=size,
+                markersize=size,
+                solid_capstyle="round",
+                clip_on=False,
+                markevery=[0],
+            )

@@ -37,11 +37,27 @@ if TYPE_CHECKING:
 
 #: How a level or a status looks, beside its sign.
 STYLES = {
-    "reliable": "bold green", "directional": "bold yellow", "insufficient": "bold red", "passed": "green",
-    "warned": "yellow", "failed": "bold red", "skipped": "dim", "safe": "green", "open": "yellow",
-    "broken": "bold red", "better": "blue", "worse": "red", "unclear": "", "plain": "", "today": "",
-    "ship": "bold blue", "test": "bold", "hold": "bold red", "unknown": "dim", "same": "dim",
-}  # fmt: skip
+    "reliable": "bold green",
+    "directional": "bold yellow",
+    "insufficient": "bold red",
+    "passed": "green",
+    "warned": "yellow",
+    "failed": "bold red",
+    "skipped": "dim",
+    "safe": "green",
+    "open": "yellow",
+    "broken": "bold red",
+    "better": "blue",
+    "worse": "red",
+    "unclear": "",
+    "plain": "",
+    "today": "",
+    "ship": "bold blue",
+    "test": "bold",
+    "hold": "bold red",
+    "unknown": "dim",
+    "same": "dim",
+}
 #: Lines of advice for all policies together; the page has the rest.
 MOST_ADVICE = 3
 #: Characters of a name, of an interval at most and at least; segments at most.
@@ -115,10 +131,12 @@ class _Picture:
                     drawn = strip(cell, column, size) if size >= LEAST_STRIP else ""
                     name = set_cell_size(visible(column.name), first)
                     yield UnbrokenText.assemble(
-                        safe(f"  {name}  "), safe(f"{cell.shown:>{number}}  ", style),
-                        safe(f"{drawn}  " if drawn else "", style), safe(f"{cell.reach:<{reach}}  ", "dim"),
+                        safe(f"  {name}  "),
+                        safe(f"{cell.shown:>{number}}  ", style),
+                        safe(f"{drawn}  " if drawn else "", style),
+                        safe(f"{cell.reach:<{reach}}  ", "dim"),
                         _status(cell),
-                    )  # fmt: skip
+                    )
             reasons = [line.cause, *(f"→ {text}" for text in line.advice[:advice])]
             advice -= min(len(line.advice), advice)
             yield from (Padding(safe(text), (0, 0, 0, 2)) for text in reasons if text)
@@ -164,8 +182,10 @@ def _name(line: Line) -> list[Any]:
     """Return badge, name and measurement of a policy."""
     state = STATES[line.state]
     parts: list[Any] = [
-        safe(f"{state.sign} {state.badge}", STYLES[line.state]), "  ", safe(line.label, "bold")
-    ]  # fmt: skip
+        safe(f"{state.sign} {state.badge}", STYLES[line.state]),
+        "  ",
+        safe(line.label, "bold"),
+    ]
     return [*parts, "  ", safe(line.note, "dim")] if line.note else parts
 
 
@@ -201,9 +221,13 @@ class _Fitted:
             caption += f" (top and bottom of {len(rows)})"
             rows = [*rows[: table.most // 2], *rows[-(table.most // 2) :]]
         shown = RichTable(
-            title=safe(caption), title_justify="left", title_style="bold", header_style="bold",
-            box=box.SIMPLE_HEAD, pad_edge=False,
-        )  # fmt: skip
+            title=safe(caption),
+            title_justify="left",
+            title_style="bold",
+            header_style="bold",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+        )
         columns = [j for j in range(len(table.head)) if j not in hidden]
         for j in columns:
             side: Literal["left", "right"] = "left" if j < table.texts else "right"
@@ -211,16 +235,25 @@ class _Fitted:
         for i, row in rows:
             style = _STYLE_OF.get(table.style(i), table.style(i))
             # A text may go on in the next line, between words; a number may not.
-            cells = ((row[j], str(row[j]) if j < table.texts else str(row[j]).replace(" ", _KEPT))
-                     for j in columns if j < len(row))  # fmt: skip
+            cells = (
+                (row[j], str(row[j]) if j < table.texts else str(row[j]).replace(" ", _KEPT))
+                for j in columns
+                if j < len(row)
+            )
             shown.add_row(*(safe(text, _cell_style(cell) or style) for cell, text in cells))
         return shown
 
     def stacked(self) -> RichTable:
         """Return the cells of a row below each other, each beside its head."""
         table = self.table
-        shown = RichTable(title=safe(table.caption), title_justify="left", title_style="bold", box=None,
-                          show_header=False, pad_edge=False)  # fmt: skip
+        shown = RichTable(
+            title=safe(table.caption),
+            title_justify="left",
+            title_style="bold",
+            box=None,
+            show_header=False,
+            pad_edge=False,
+        )
         shown.add_column(overflow="fold")
         shown.add_column(overflow="fold")
         for first, *cells in table.rows:

@@ -101,12 +101,29 @@ def _pairs(report: Validation) -> tuple[list[Row], Table]:
         ]
         error, spread = pair.stderr, pair.earned_stderr
         cells.append(
-            (pair.source, pair.to, plain(pair.predicted, error), span(pair.low, pair.high, error) or NONE,
-             plain(pair.earned, spread), plain(spread, spread), _WORDS[pair.covered], _WORDS[pair.sign_right],
-             pair.verdict or NONE)
-        )  # fmt: skip
+            (
+                pair.source,
+                pair.to,
+                plain(pair.predicted, error),
+                span(pair.low, pair.high, error) or NONE,
+                plain(pair.earned, spread),
+                plain(spread, spread),
+                _WORDS[pair.covered],
+                _WORDS[pair.sign_right],
+                pair.verdict or NONE,
+            )
+        )
     metric = f" in {report.name}" if report.name else ""
-    head = ("predicted from", "arm", "predicted", "interval", "earned", "std. error", "contained",
-            "right sign", "evidence")  # fmt: skip
+    head = (
+        "predicted from",
+        "arm",
+        "predicted",
+        "interval",
+        "earned",
+        "std. error",
+        "contained",
+        "right sign",
+        "evidence",
+    )
     caption = f"Each arm{metric}, predicted from each other"
     return rows, Table(caption, head, cells, texts=2, minor=(5, 8, 7), detail=BRIEF)

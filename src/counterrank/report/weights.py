@@ -27,14 +27,25 @@ def _effective_rows(reading: Reading, target: Target) -> Figure:
             name, shown, size = e.estimator, percent(min(share, 1.0)), count(e.ess)
             rows.append(
                 Row(
-                    label=name, value=100 * share, shown=shown, note=f"{size} rows",
-                    tip=f"{name}\n{shown} of the rows", mark=target.mark,
+                    label=name,
+                    value=100 * share,
+                    shown=shown,
+                    note=f"{size} rows",
+                    tip=f"{name}\n{shown} of the rows",
+                    mark=target.mark,
                 )
-            )  # fmt: skip
+            )
             cells.append(
-                (name, size, shown, percent(diagnostics.rows_carrying_50), percent(diagnostics.rows_carrying_90),
-                 short(diagnostics.tail_index), percent(diagnostics.largest_share))
-            )  # fmt: skip
+                (
+                    name,
+                    size,
+                    shown,
+                    percent(diagnostics.rows_carrying_50),
+                    percent(diagnostics.rows_carrying_90),
+                    short(diagnostics.tail_index),
+                    percent(diagnostics.largest_share),
+                )
+            )
     aid = "The fewer rows carry an estimate, the more it depends on single ones."
     name = f"Effective rows of {target.name}"
     head = (
@@ -48,9 +59,16 @@ def _effective_rows(reading: Reading, target: Target) -> Figure:
     )
     data = Table("Rows that carry information; a tail index above 0.7 is a warning", head, cells)
     return Figure(
-        "weights", rows, "% of the rows", name, [(100.0, "all rows")], "rows that carry information", aid, data,
+        "weights",
+        rows,
+        "% of the rows",
+        name,
+        [(100.0, "all rows")],
+        "rows that carry information",
+        aid,
+        data,
         target.mark,
-    )  # fmt: skip
+    )
 
 
 def _support(reading: Reading) -> Table:

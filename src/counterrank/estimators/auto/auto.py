@@ -117,10 +117,18 @@ class AutoFit(Fitted):
             aims[:, sampled] = step / self.rate
         compared = np.flatnonzero(near.batch.numbers // self.block % self.stride == 0)
         rows = AutoRows(
-            self.rate, sampled, squares, cheap, reached, *self._compared(near, compared, weights),
+            self.rate,
+            sampled,
+            squares,
+            cheap,
+            reached,
+            *self._compared(near, compared, weights),
             view.ratios.rho if view.ratios.kind == "factored" else None,
-            weights[self.smallest].mean(axis=1), prediction.volume, batch.n, batch.K,
-        )  # fmt: skip
+            weights[self.smallest].mean(axis=1),
+            prediction.volume,
+            batch.n,
+            batch.K,
+        )
         keys = self.control_keys(len(controls))
         # What the logger earned stands among the columns already.
         columns = dict(zip([*self.totals[1:], *keys], [*totals[1:], *aims, *controls], strict=True))

@@ -124,9 +124,9 @@ def by_position(
     """
     # NumPy takes logarithms of many numbers at once; the loop does the rest.
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios, own = np.subtract(np.log(new), np.log(old), order="C"), np.log(logged)
+        ratios, log_shown = np.subtract(np.log(new), np.log(old), order="C"), np.log(logged)
     dists = np.ascontiguousarray(old), np.ascontiguousarray(new)
-    h, by_logger, by_target = ratio_sums(span, ratios, *dists, own, shown)
+    h, by_logger, by_target = ratio_sums(span, ratios, *dists, log_shown, shown)
     return h, by_logger, by_target
 
 

@@ -227,9 +227,13 @@ def solution_of(table: MemberTable, decision: Decision) -> Solution:
 
 
 def _members(
-    fit: AutoFit, sums: ColumnSums, auto_sums: AutoSums, block: PositionSums, controls: tuple[Key, ...],
+    fit: AutoFit,
+    sums: ColumnSums,
+    auto_sums: AutoSums,
+    block: PositionSums,
+    controls: tuple[Key, ...],
     identity: Floats,
-) -> tuple[Members, Floats]:  # fmt: skip
+) -> tuple[Members, Floats]:
     """Return the members with controls regressed out and errors inflated, and the covariance of the columns (C, C)."""
     rows, n, J = sums.rows, sums.rows.n, len(fit.members)
     numbers, H = identity.argmax(axis=1), len(controls)
@@ -262,9 +266,16 @@ def _members(
     scale = root[: 1 + J] * _design_effects(gradients, columns, by_row, rows.units, n)[: 1 + J]
     means, maps = _places(fit, block, controls, mean[T:], inverse / max(n - 1, 1), n)
     return Members(
-        fit.members, gradients @ mean, gradients * root[:, None], refits, means, maps * scale[:, None],
-        inflation, occurred, unsupported,
-    ), columns  # fmt: skip
+        fit.members,
+        gradients @ mean,
+        gradients * root[:, None],
+        refits,
+        means,
+        maps * scale[:, None],
+        inflation,
+        occurred,
+        unsupported,
+    ), columns
 
 
 def _design_effects(
@@ -284,8 +295,13 @@ def _design_effects(
 
 
 def _places(
-    fit: AutoFit, block: PositionSums, controls: tuple[Key, ...], centre: Floats, inverse: Floats, n: int
-) -> tuple[Floats, Floats]:  # fmt: skip
+    fit: AutoFit,
+    block: PositionSums,
+    controls: tuple[Key, ...],
+    centre: Floats,
+    inverse: Floats,
+    n: int,
+) -> tuple[Floats, Floats]:
     """Return means (K, 1 + J) at each position, controls regressed out, and their maps (K, 1 + J, p + h)."""
     places = [block.keys.index(key) for key in (logged(fit.workspace.metric), *fit.places)]
     means = block.total[:, places] / n

@@ -115,8 +115,8 @@ class PasIf:
             rho = chance(odds)
             joins = np.stack([rng.random(len(rho)) < rho for _ in range(self.splits)]).astype(float)
             rest, weights = 1.0 - joins, part_weights(scale, data.ratios, data.candidates, odds)
-            for part in (joins, rest):
-                part /= np.maximum(part.sum(axis=1, keepdims=True), 1.0)
+            for membership in (joins, rest):
+                membership /= np.maximum(membership.sum(axis=1, keepdims=True), 1.0)
             data.shared[key] = rest, joins @ data.log.reward, weights
         # The same splits at every position.
         replicates, targets, weights = data.shared[key]
@@ -124,7 +124,7 @@ class PasIf:
         return Objective(
             position,
             replicates=replicates,
-            averaged=np.stack([weights[one] * data.log.reward[:, k] for one in sets]).T,
+            averaged=np.stack([weights[mask] * data.log.reward[:, k] for mask in sets]).T,
             targets=targets[:, k].copy(),
             # The squared error against another sample has the variance of both in it: none is
             # added, and none taken off.

@@ -336,9 +336,14 @@ def _nodes_of(
                 split["threshold"] = float(edges[len(edge_numbers) - 1])
             a = first + len(groups)
             node = replace(
-                node, feature=group.feature, left=a, right=a + 1, chance=group.chance,
-                missing_left=bool(group.goes_left[0]), **split,
-            )  # fmt: skip
+                node,
+                feature=group.feature,
+                left=a,
+                right=a + 1,
+                chance=group.chance,
+                missing_left=bool(group.goes_left[0]),
+                **split,
+            )
             groups += group.sides
         yield group, node
 

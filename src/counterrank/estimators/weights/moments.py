@@ -122,9 +122,13 @@ def moments_of(
         products = [
             np.einsum("kn,kn->k", left, right)
             for left, right in (
-                (tall_y, tall_y), (tall_w, tall_w), (tall_r, tall_r), (tall_y, tall_w), (tall_y, tall_r),
+                (tall_y, tall_y),
+                (tall_w, tall_w),
+                (tall_r, tall_r),
+                (tall_y, tall_w),
+                (tall_y, tall_r),
             )
-        ]  # fmt: skip
+        ]
         rows = np.stack([alpha @ tall_y, alpha @ tall_r, alpha @ tall_w / alpha.sum()])
         square, totals = rows @ rows.T, rows[0]
         moments = Moments(
@@ -363,8 +367,14 @@ def _prefixes(rho: Floats, out: Floats) -> None:
 
 @helper
 def _by_position(
-    weights: Floats, reward: Floats, alpha: Floats, weight: Floats, total: Floats, sums: Floats, top: Ints
-) -> None:  # fmt: skip
+    weights: Floats,
+    reward: Floats,
+    alpha: Floats,
+    weight: Floats,
+    total: Floats,
+    sums: Floats,
+    top: Ints,
+) -> None:
     """Add the sums of weights (K or 1, BLOCK), and fill the rows' totals and mean weights."""
     length, count, used = reward.shape[0], weights.shape[0], weight.shape[0]
     scale = 1.0 / alpha.sum()
@@ -380,9 +390,18 @@ def _by_position(
 
 @jit
 def standard(  # noqa: PLR0913 - a kernel in one piece
-    target: Floats, logging: Floats, lengths: Ints, reward: Floats, alpha: Floats, requested: Bools,
-    sums: Floats, rows: Floats, top: Ints, histogram: Floats, totals: Floats,
-) -> None:  # fmt: skip
+    target: Floats,
+    logging: Floats,
+    lengths: Ints,
+    reward: Floats,
+    alpha: Floats,
+    requested: Bools,
+    sums: Floats,
+    rows: Floats,
+    top: Ints,
+    histogram: Floats,
+    totals: Floats,
+) -> None:
     """Fill the moments of each wanted kind of weight.
 
     IN  target, logging, reward (n K,), row by row; lengths (n,); alpha (K,); requested (5,) in the

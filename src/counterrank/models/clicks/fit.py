@@ -424,9 +424,15 @@ class Climb:
                 self.scaling = self.blocks.scaling(precision)
             # While spreads still move, a rough maximum is enough.
             newton_steps += newton(
-                theta, slots, rewards, self.prior.mean, precision, self.scaling,
-                enough=SETTINGS.rough if remaining else enough, near=near,
-            )  # fmt: skip
+                theta,
+                slots,
+                rewards,
+                self.prior.mean,
+                precision,
+                self.scaling,
+                enough=SETTINGS.rough if remaining else enough,
+                near=near,
+            )
             near = True
             if remaining:
                 self.prior.update(theta, self.blocks.diagonal)

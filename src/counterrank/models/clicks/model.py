@@ -252,9 +252,13 @@ class Predictor:
             by_place[:, 1, : encoding.placed], place = placed[:, :-1], placed[:, -1].copy()
             extra[:, 1] = np.concatenate([*numbers[1::2], np.empty((fits, 0))], axis=1)
         return FitTable(
-            parameters.table, np.ascontiguousarray(context_part), by_place,
-            np.ascontiguousarray(products), place, extra,
-        )  # fmt: skip
+            parameters.table,
+            np.ascontiguousarray(context_part),
+            by_place,
+            np.ascontiguousarray(products),
+            place,
+            extra,
+        )
 
     @property
     def _rival_coefficients(self) -> Floats:
@@ -296,9 +300,16 @@ class Predictor:
         fits = RivalTable(self._rival_coefficients, self.rivals.mean, 1.0 / self.rivals.spread)
         alike = self._alike(rankings) if len(self.rivals.mean) > 4 + self.curved else None
         add_rivals(
-            strength, np.empty((0, 0)) if alike is None else alike, rankings.lengths, fits, folds,
-            page_weights(rankings.K), (1.0 - SETTINGS.missed, SETTINGS.rest_floor, FAR), self.curved, out,
-        )  # fmt: skip
+            strength,
+            np.empty((0, 0)) if alike is None else alike,
+            rankings.lengths,
+            fits,
+            folds,
+            page_weights(rankings.K),
+            (1.0 - SETTINGS.missed, SETTINGS.rest_floor, FAR),
+            self.curved,
+            out,
+        )
         return out
 
     def _alike(self, rankings: Rankings) -> Floats | None:
@@ -374,8 +385,8 @@ class ClickModel(PredictorModel):
     seen: Examination = field(init=False)
 
     def __post_init__(self) -> None:
-        own = self.predictor.parameters
-        seen = Examination(np.exp(-own.examination), np.exp(-own.after), own.power)
+        fitted = self.predictor.parameters
+        seen = Examination(np.exp(-fitted.examination), np.exp(-fitted.after), fitted.power)
         object.__setattr__(self, "seen", seen)
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
