@@ -144,7 +144,7 @@ def test_without_a_target_a_log_is_described(counterrank, simulated: Path, tmp_p
     assert found.code == 0, found.err
     first, audit, *_, targets, following = found.out.splitlines()
     assert first.startswith("3,000 rankings of 4 positions; today's policy earned ")
-    assert audit.startswith("Audit: ") and " passed · " in audit
+    assert audit.startswith("Audit: 0 failed · ") and " passed " in audit
     assert targets == "Columns that look like targets: new."
     command = following.removeprefix("Next: counterrank ").split()
     assert counterrank(*command, "--estimators", "ips").code == 0

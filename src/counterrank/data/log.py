@@ -550,7 +550,7 @@ class RankingLog:
 
         Options: `columns`, `context`, `unit`, `weight`, `behavior`, `targets`, `segments`, `keep`,
         `propensity_kind`, `logger`, `policies`, `items`, `events`, `where`, `position_weights`,
-        `missing_reward`, `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`,
+        `missing_reward`, `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`, `depth`,
         `decimal`, `version`, `target_lists`, `rewards`, `scores`;
         `help(counterrank.read_log)` explains each.
         """

@@ -84,6 +84,7 @@ def read_log(path: Path, *, format: str | None = None, **options: Unpack[LogOpti
         `encode_actions`: True gives integer ids the codes 0..A-1, as names always get; None does so
         for huge ids.
         `drop_ties`: True leaves out rows in which equal scores decide what the logger would show.
+        `depth`: how many positions from the top are read, where the log supports no more.
         `decimal`: "." (default) or ",", which reads 0,5 as a half in text and CSV.
         `version`: of a Delta table.
         `target_lists`: files of rankers' lists (query, rank, document) by the name of the target; the
@@ -223,7 +224,7 @@ def from_frame(frame: object, **options: Any) -> RankingLog:
     **options
         `columns`, `context`, `unit`, `weight`, `behavior`, `targets`, `segments`, `keep`,
         `propensity_kind`, `logger`, `policies`, `items`, `where`, `position_weights`, `missing_reward`,
-        `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`, `decimal`,
+        `require_propensity`, `dists`, `renumber`, `encode_actions`, `drop_ties`, `depth`, `decimal`,
         `version`, `target_lists`, `rewards`, `events`, `scores`; `help(counterrank.read_log)` explains each.
 
     Examples

@@ -214,6 +214,6 @@ def reason(problem: BaseException) -> str:
     >>> reason(ValueError('Binder Error: Referenced column "a" not found'))
     'Referenced column "a" not found'
     """
-    message = first_line(problem)
-    kind, sign, detail = message.partition(" Error: ")
-    return detail if sign and kind.replace(" ", "").isalpha() else message
+    told = first_line(problem)
+    kind, sign, detail = told.partition(" Error: ")
+    return detail if sign and kind.replace(" ", "").isalpha() else told
