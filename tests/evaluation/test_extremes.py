@@ -139,4 +139,4 @@ def test_nothing_to_choose(tmp_path, case):
 
 
 def test_an_axis_without_length():
-    assert AxisScale(1, 1).at(1) == 0.5 and AxisScale(1, 1).ticks() == [1]
+    assert AxisScale(1, 1).position(1) == 0.5 and AxisScale(1, 1).ticks() == [1]
