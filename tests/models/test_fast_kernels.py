@@ -81,6 +81,17 @@ def test_means_equal_the_columns_that_they_stand_for(options, padded, places):
     assert np.abs(twin[:, positions]).max(axis=0).min() > 1
 
 
+@pytest.mark.parametrize("places", [1, K])
+def test_there_are_no_means_where_a_sigmoid_stands_at_every_position(places):
+    rng = np.random.default_rng(4)
+    layout, chances = layout_of(), rng.dirichlet(np.ones(A), (N, places))
+    arrays, coef = batch(rng, padded=False), rng.standard_normal((F, K, A, layout.width))
+    nowhere = np.array([], dtype=np.int64)
+    np.testing.assert_array_equal(
+        mean_values(layout, arrays, chances, coef, nowhere), np.zeros((N, K))
+    )
+
+
 @pytest.mark.parametrize("options", LAYOUTS)
 def test_mean_of_the_model_equals_the_mean_over_every_ranking(options):
     rng = np.random.default_rng(2)

@@ -130,6 +130,8 @@ def mean_values(
     layout: Layout, arrays: Arrays, distribution: Floats, coef: Floats, positions: Ints
 ) -> Floats:
     """Return E_pi z' coef (n, K) for independent positions (n, 1 or K, A), zero but at `positions`."""
+    if not len(positions):
+        return np.zeros(arrays.action.shape)
     if distribution.shape[1] == 1 and bool((arrays.lengths == layout.K).all()):
         return _alike_means(layout, arrays, distribution, coef, positions)
     if not (arrays.lengths == layout.K).all():
