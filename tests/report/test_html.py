@@ -18,7 +18,7 @@ from counterrank.report import evaluation, html
 from counterrank.report.html import asset
 
 SECTIONS = (
-    "segments health details reasons values estimators order positions behavior "
+    "segments reads health details reasons values estimators order positions behavior "
     "weights planning method"
 ).split()
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'</style></script>"

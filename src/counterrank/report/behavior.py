@@ -1,14 +1,25 @@
-"""Who behaves how: which items matter to the rewards of whom, by the behaviour tree."""
+"""Who reads how: which items matter to the rewards of whom, by the behaviour tree, as pictures and in words."""
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
 from counterrank.common.texts import plural
 from counterrank.estimators.behavior import Condition, ForestDescription, Leaf, People
-from counterrank.report.document import Block, Note, Table, section
+from counterrank.report.document import (
+    MATTERS,
+    PARTLY,
+    Block,
+    Fold,
+    Mask,
+    Masks,
+    Note,
+    Table,
+    section,
+)
 from counterrank.report.reading import Reading, column_name
-from counterrank.report.words import percent, plain
+from counterrank.report.words import percent, plain, sentence, whole_percents
 
 #: Models of `counterrank.estimators.behavior` in words.
 _WHOLE = {
@@ -28,31 +39,76 @@ _SIZED = {
 EVERYONE = "everyone"
 
 
-def behavior(reading: Reading) -> list[Block]:
-    """Return for each target what counts for whom, the groups, and what tells them apart."""
+def reads(reading: Reading) -> list[Block]:
+    """Return pictures of what each group of users looks at, fitted for the first policy; others are folded."""
+    shown = {
+        described.target: masks
+        for described in _described(reading)
+        if (masks := _masks(reading, described)).groups
+    }
+    if not shown:
+        return []
+    first, *others = shown
+    folds = [Fold(f"The same, fitted for {name}", [shown[name]]) for name in others]
+    lead = (
+        "Each row is the reward at a position, each column an item of the page: filled where that item "
+        f"matters for the reward too. Fitted for {first}."
+    )
+    return section("Who reads how", "reads", shown[first], *folds, lead=lead)
+
+
+def _described(reading: Reading) -> list[ForestDescription]:
     first = reading.result.behavior
-    described = [] if first is None else [first, *first.others.values()]
-    lead = "Which items of the page affect the rewards, by group of users."
+    return [] if first is None else [first, *first.others.values()]
+
+
+def _masks(reading: Reading, described: ForestDescription) -> Masks:
+    """Return the groups of a policy's forest; a page of one item has nothing to tell apart."""
+    groups = [group for group in described.people if len(group.sees) > 1 and 0 <= group.share <= 1]
+    shares = whole_percents([group.share for group in groups])
+    masks = [
+        Mask(sentence(rule_of(group))[:-1], share, mask_words(group.sees), group.sees)
+        for group, share in zip(groups, shares, strict=True)
+    ]
+    return Masks(masks, plural(reading.ranking))
+
+
+def mask_words(sees: Sequence[Sequence[float]]) -> str:
+    """Return what a picture shows: how many of the items above and below an item matter for its reward.
+
+    >>> mask_words([[1, 0], [1, 1]]), mask_words([[1, 0], [0, 1]]), mask_words([[1, 1], [1, 1]])
+    ('Reads from the top: all items above matter.', 'Only the item itself matters.', 'Looks at the whole page.')
+    """
+    matrix = np.asarray(sees, float)
+    earlier = np.tri(len(matrix), k=-1)
+    above, below = (
+        _how_many(float(np.average(matrix, weights=half))) for half in (earlier, earlier.T)
+    )
+    if (above, below) in (("all", "all"), ("no", "no")):
+        return "Looks at the whole page." if above == "all" else "Only the item itself matters."
+    if below == "no":
+        return f"Reads from the top: {above} items above matter."
+    return f"{above.capitalize()} items above and {below} items below matter."
+
+
+def _how_many(share: float) -> str:
+    return next(
+        word
+        for least, word in ((MATTERS, "all"), (0.5, "most"), (PARTLY, "some"), (-1.0, "no"))
+        if share > least
+    )
+
+
+def behavior(reading: Reading) -> list[Block]:
+    """Return for each target what tells the groups apart, and every group in words."""
+    described = _described(reading)
     tables = [
         table
         for description in described
-        for table in (_people(reading, description), _importance(description), _groups(description))
+        for table in (_importance(description), _groups(description))
     ]
     notes = [Note(line) for description in described for line in description.notes]
-    return section("Who behaves how", "behavior", *tables, *notes, lead=lead)
-
-
-def _people(reading: Reading, described: ForestDescription) -> Table:
-    """Return for each side of the split that matters most on how many items a reward depends."""
-    rows = []
-    for group in (group for group in described.people if group.sees):
-        sees, length = np.clip(group.sees, 0.0, 1.0), len(group.sees)
-        influences = round(float((sees.sum() - sees.trace()) / length))
-        rows.append(
-            (rule_of(group), percent(group.share, digits=0), f"{influences} of {length - 1}")
-        )
-    head = ("group", f"share of {plural(reading.ranking)}", "other items that matter to a reward")
-    return Table(f"Who looks at how many items under {described.target}", head, rows)
+    return section("The groups of users in words", "behavior", *tables, *notes)
 
 
 def _importance(described: ForestDescription) -> Table:

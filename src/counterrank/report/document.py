@@ -416,6 +416,34 @@ class Figure(Block):
 
 
 @dataclass(frozen=True, slots=True)
+class Mask:
+    """Which items matter to a group of users: `cells` (K, K), for which share of it each item counts at each reward."""
+
+    group: str
+    #: Its share of all rankings in whole per cent.
+    share: int
+    words: str
+    cells: Sequence[Sequence[float]]
+
+    @staticmethod
+    def sign(share: float) -> str:
+        """Return what a cell shows: that an item matters, that it does for a part of the group, or neither."""
+        return "all" if share > MATTERS else "some" if share > PARTLY else "none"
+
+
+#: Of the group for whom an item matters, the share above which it counts for all, and for a part of it.
+MATTERS, PARTLY = 0.95, 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Masks(Block):
+    """Groups of users side by side, a picture of K by K cells for each; `unit` is what the shares are of."""
+
+    groups: Sequence[Mask]
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class Fold(Block):
     """Blocks that a click opens."""
 

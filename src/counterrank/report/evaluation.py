@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from counterrank.evaluation import Evaluation
 from counterrank.report.answer import answer, headline
-from counterrank.report.behavior import behavior
+from counterrank.report.behavior import behavior, reads
 from counterrank.report.document import BRIEF, PAGE, VERBOSE, Block, Document, Fold, section
 from counterrank.report.estimates import agreement, order_path, positions, segments, values
 from counterrank.report.health import ORDER, health, note
@@ -16,8 +16,10 @@ from counterrank.report.weights import planning, weights
 def document(result: Evaluation, detail: int = PAGE) -> Document:
     """Return what was found, in as much detail as is shown."""
     reading = Reading(result)
-    where = segments(reading) if result.segments and not reading.failed else []
-    blocks = [*answer(reading), *where, *health(reading)]
+    shown = (
+        [] if reading.failed else [*(segments(reading) if result.segments else []), *reads(reading)]
+    )
+    blocks = [*answer(reading), *shown, *health(reading)]
     making = REFUSED if reading.failed else MORE
     details = [block for least, make in making if least <= detail for block in make(reading)]
     fold = Fold("For data scientists", details, "details")

@@ -24,6 +24,7 @@ from counterrank.report.document import (
     Fold,
     Heading,
     Link,
+    Masks,
     Note,
     Paragraph,
     Table,
@@ -31,7 +32,7 @@ from counterrank.report.document import (
 )
 from counterrank.report.forest import Forest
 from counterrank.report.forest_page import shown
-from counterrank.report.svg import drawn, safe, tag
+from counterrank.report.svg import drawn, mask, mask_key, safe, tag
 
 #: The section of the page's title, which is the answer.
 TITLE = "answer"
@@ -219,6 +220,23 @@ def _figure(figure: Figure) -> Markup:
     return tag("figure", caption, drawn(figure), data, data_target=target)
 
 
+def _masks(masks: Masks) -> Markup:
+    """Return groups of users side by side with their shares, and what the cells mean."""
+    figures = []
+    for group in masks.groups:
+        bar = tag("span", tag("i", style=f"width:{group.share}%"), class_="bar")
+        share = tag("span", bar, f"{group.share}\u202f% of {masks.unit}", class_="share")
+        caption = tag("figcaption", tag("b", group.group), share)
+        figures.append(tag("figure", caption, mask(group), tag("p", group.words), class_="reading"))
+    words = {
+        "all": "this other item matters for the reward at this position",
+        "some": "for a part of the group",
+        "self": "the item itself, always",
+    }
+    keys = [tag("span", mask_key(sign), text) for sign, text in words.items()]
+    return tag("div", *figures, class_="readings") + tag("p", *keys, class_="legend")
+
+
 def _folded(title: str, *content: Markup) -> Markup:
     return tag("details", tag("summary", title), *content, class_="twin")
 
@@ -226,6 +244,7 @@ def _folded(title: str, *content: Markup) -> Markup:
 _RENDER: dict[type, Callable[[Any], Markup]] = {
     Paragraph: _paragraph,
     Forest: shown,
+    Masks: _masks,
     Table: _table,
     Heading: lambda heading: tag("h3", heading.text),
     Fold: lambda fold: _folded(fold.title, *_body(fold.blocks)),

@@ -1,10 +1,11 @@
 """Charts as SVG that stretches with the page: x in percent, y in pixels, so that text and marks keep their size."""
 
+import math
 from typing import Any
 
 from markupsafe import Markup, escape
 
-from counterrank.report.document import AxisScale, Figure, Row
+from counterrank.report.document import AxisScale, Figure, Mask, Row
 from counterrank.report.forest import Column
 from counterrank.report.words import visible
 
@@ -125,6 +126,71 @@ def track(row: Row, scale: AxisScale, height: int = ROW_HEIGHT) -> Markup:
             parts.append(marker(row.mark.shape, x, middle))
     look = f"track {row.mark.look}" + " faded" * row.faded
     return picture(*parts, height=height, class_=look)
+
+
+#: Pixels of a cell by the largest number of positions, and from where on not every position is numbered.
+_CELLS, _NUMBERED = ((6, 24), (10, 18), (20, 8)), 10
+#: The room of the numbers at the left and at the top.
+_LEFT, _TOP = 22, 20
+
+
+def mask(drawn: Mask) -> Markup:
+    """Return the picture of a group: rows are rewards, columns items."""
+    length = len(drawn.cells)
+    size = next((size for most, size in _CELLS if length <= most), max(160 // length, 2))
+    step = size + 1
+    cells = [
+        shape
+        for row, shares in enumerate(drawn.cells)
+        for column, share in enumerate(shares)
+        for shape in _cell(
+            _LEFT + column * step,
+            _TOP + row * step,
+            size,
+            "self" if row == column else drawn.sign(share),
+        )
+    ]
+    every = 1 if length <= _NUMBERED else 5 * math.ceil(length / 20)
+    numbered = range(length) if every == 1 else [0, *range(every - 1, length, every)]
+    numbers = [
+        text
+        for place in numbered
+        for middle in (place * step + size / 2,)
+        for text in (
+            tag("text", place + 1, x=_LEFT + middle, y=14, text_anchor="middle"),
+            tag("text", place + 1, x=16, y=_TOP + middle + 4.5, text_anchor="end"),
+        )
+    ]
+    width, height = _LEFT + length * step, _TOP + length * step
+    shown = tag(
+        "svg",
+        *cells,
+        *numbers,
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        role="img",
+        aria_label=f"{length} by {length} cells. {drawn.words}",
+    )
+    across = tag("span", "item at position", class_="across")
+    return tag(
+        "div", tag("span", "reward at", class_="side"), tag("div", across, shown), class_="matrix"
+    )
+
+
+def _cell(x: int, y: int, size: int, sign: str) -> list[Markup]:
+    ground = tag(
+        "rect", x=x, y=y, width=size, height=size, class_="hit" if sign == "all" else "off"
+    )
+    if sign == "self":
+        inner = {"x": x + 1, "y": y + 1, "width": size - 2, "height": size - 2}
+        return [ground, tag("rect", **inner, class_="self")]
+    half = tag("path", d=f"M{x} {y}v{size}h{size}z", class_="hit")
+    return [ground, half] if sign == "some" else [ground]
+
+
+def mask_key(sign: str) -> Markup:
+    """Return a cell of 14 pixels for the legend."""
+    return picture(*_cell(0, 0, 14, sign), width=14, height=14, class_="sample")
 
 
 def ground(column: Column) -> Markup:

@@ -3,6 +3,7 @@
 import math
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 from counterrank.common.texts import NARROW
@@ -140,6 +141,18 @@ def count(value: Any) -> str:
             told = f"{scaled:,.1f}".removesuffix(".0") if scaled < 1000 else f"{scaled:.1e}"
             return f"{told} {name}"
     return _text(value, ",.0f")
+
+
+def whole_percents(shares: Sequence[float]) -> list[int]:
+    """Return shares in whole per cent that add up as the shares do: the largest remainders are rounded up.
+
+    >>> whole_percents([0.664, 0.336]), whole_percents([1 / 3] * 3), whole_percents([])
+    ([66, 34], [34, 33, 33], [])
+    """
+    floors = [math.floor(100 * share + 1e-9) for share in shares]
+    missing = round(100 * sum(shares)) - sum(floors)
+    places = sorted(range(len(shares)), key=lambda place: floors[place] - 100 * shares[place])
+    return [floor + (place in places[:missing]) for place, floor in enumerate(floors)]
 
 
 def roughly(value: Any) -> str:
