@@ -73,6 +73,7 @@ TABLE = pa.table(
         ("day >= date '2026-10-04' - interval 1 day", [2, 3]),
         ("\"my col\" = 'x' and len(items) = 1 and items[1] > 2", [2, 4]),
         ("coalesce(share, 0) = 0", [4]),
+        ("len(list_filter(items, lambda i: i > hits - 1 and i > 3)) > 0", [3, 4]),
         ("not " * 52 + "hits = 1", [0]),
     ],
 )
@@ -119,6 +120,7 @@ def test_conditions_that_are_not_understood(text, message):
         ("items = 3", "rows cannot be selected by 'items', which holds list"),
         ({"hits": 1}, "where is a condition like"),
         (3, "where is a condition like"),
+        ("len(list_filter(items, i -> i > 1)) > 0", "has an arrow; .* is written lambda x: x > 0"),
         ("country = DE", "no column 'DE' to select by.*; text stands in single quotes"),
         ("hits", "gives int64, not true or false"),
         ("hits in 1", "the condition 'hits in 1' cannot be used"),

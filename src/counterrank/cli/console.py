@@ -52,6 +52,16 @@ _SIGNS = {
     "\N{LEFTWARDS ARROW}": "<",
     "\N{BOX DRAWINGS LIGHT HORIZONTAL}": "-",
     "\N{BOX DRAWINGS LIGHT VERTICAL}": "|",
+    "\N{BOX DRAWINGS LIGHT VERTICAL AND RIGHT}": "|",
+    "\N{BOX DRAWINGS LIGHT VERTICAL AND LEFT}": "|",
+    "\N{BOX DRAWINGS LIGHT VERTICAL AND HORIZONTAL}": "+",
+    "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}": ":",
+    "\N{BLACK FLAG}": "!",
+    "\N{BLACK SQUARE}": "#",
+    "\N{BLACK LEFT-POINTING SMALL TRIANGLE}": "<",
+    "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}": ">",
+    "\N{LEFT DOUBLE QUOTATION MARK}": '"',
+    "\N{RIGHT DOUBLE QUOTATION MARK}": '"',
 }
 #: The name of the error handler of an encoding that writes them.
 TRANSLITERATED = "counterrank-transliterated"
@@ -62,6 +72,8 @@ def transliterated(problem: UnicodeError) -> tuple[str, int]:
 
     >>> "\N{MINUS SIGN}12.5\N{NARROW NO-BREAK SPACE}%, Käufe".encode("ascii", TRANSLITERATED)
     b'-12.5 %, Kaufe'
+    >>> "├─┼●┤".encode("ascii", TRANSLITERATED)
+    b'|-+*|'
     """
     if not isinstance(problem, UnicodeEncodeError):
         raise problem

@@ -17,7 +17,7 @@ import click
 
 from counterrank._version import __version__
 from counterrank.cli.console import TRANSLITERATED
-from counterrank.common.errors import CounterrankError
+from counterrank.common.errors import CounterrankError, out_of_memory
 from counterrank.common.messages import for_command
 from counterrank.common.plugins import COMMANDS, found, load
 from counterrank.report.words import visible
@@ -206,8 +206,12 @@ def _told(problem: Exception) -> tuple[str, int]:
     """Return what to say about an exception, and the exit code: 2 where the user can do something."""
     if isinstance(problem, CounterrankError):
         return f"counterrank: {problem}", 2
-    if isinstance(problem, MemoryError):
-        return "counterrank: out of memory; give the log as Parquet files, which are streamed", 2
+    if out_of_memory(problem):
+        return (
+            "counterrank: out of memory; allow more, or give the log as Parquet files, which are "
+            "streamed",
+            2,
+        )
     if isinstance(problem, OSError):
         file = f"{problem.filename}: " if problem.filename else ""
         return f"counterrank: {file}{problem.strerror or problem}", 2

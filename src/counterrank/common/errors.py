@@ -19,6 +19,7 @@ CounterrankWarning (a UserWarning): statistical doubts, never exceptions
 """
 
 import importlib
+import re
 from types import ModuleType
 from typing import Self
 
@@ -92,6 +93,26 @@ class CounterrankWarning(UserWarning):
     """A statistical doubt worth telling, not worth stopping for."""
 
 
+#: How libraries that are not loaded, and threads that do not start, say that there is no memory for them.
+_NO_MEMORY = re.compile(
+    "failed to map segment|cannot allocate memory|bad_alloc|worker thread|start new thread",
+    re.IGNORECASE,
+)
+
+
+def out_of_memory(problem: BaseException | None) -> bool:
+    """Return whether memory has run out, in whatever words and however deep below an error.
+
+    >>> out_of_memory(ImportError("libblas.so: failed to map segment from shared object"))
+    True
+    """
+    while problem is not None:
+        if isinstance(problem, MemoryError) or _NO_MEMORY.search(str(problem)):
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False
+
+
 def require(module: str, *, extra: str) -> ModuleType:
     """Import an optional dependency, or say which extra brings it.
 
@@ -100,7 +121,9 @@ def require(module: str, *, extra: str) -> ModuleType:
     """
     try:
         return importlib.import_module(module)
-    except ImportError:
+    except ImportError as problem:
+        if out_of_memory(problem):
+            raise MemoryError from problem
         name = module.partition(".")[0]
         raise MissingExtraError(
             f"this needs {name}, which is not installed; run: pip install 'counterrank[{extra}]'"

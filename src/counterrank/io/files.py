@@ -23,7 +23,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from counterrank.common import atomic, stores
-from counterrank.common.errors import ConfigError, CounterrankError, LogError, OutputError
+from counterrank.common.errors import (
+    ConfigError,
+    CounterrankError,
+    LogError,
+    OutputError,
+    out_of_memory,
+)
 from counterrank.common.messages import say
 from counterrank.common.texts import first_line
 
@@ -54,7 +60,7 @@ def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
     except (UnicodeDecodeError, UnicodeEncodeError):
         raise not_utf8(what) from None
     except MemoryError:
-        raise LogError(f"{what} is damaged, or needs more memory than there is") from None
+        raise LogError(_TOO_MUCH.format(what)) from None
     except (pa.ArrowException, OSError, EOFError, zlib.error) as problem:
         raise _damaged(what, problem) from None
     except (OverflowError, ValueError, TypeError, KeyError, IndexError) as problem:
@@ -73,7 +79,13 @@ def plainly(failed: str) -> Iterator[None]:
         raise LogError(f"{failed}: {message}") from None
 
 
+#: A damaged file may claim to hold anything.
+_TOO_MUCH = "{} needs more memory than there is, or is damaged"
+
+
 def _damaged(what: str, problem: BaseException) -> LogError:
+    if out_of_memory(problem):
+        return LogError(_TOO_MUCH.format(what))
     if isinstance(problem, pa.ArrowInvalid) and re.search("utf-?8", str(problem), re.IGNORECASE):
         return not_utf8(what)
     if isinstance(problem, OSError) and problem.errno == errno.ELOOP:

@@ -105,6 +105,14 @@ def parsed(
     nodes = list(_inside(node))
     if any(item.get("class") in ("SUBQUERY", "WINDOW") for item in nodes):
         raise ConfigError(f"{expression} looks at rows of its own; it may not")
+    # In front of a text, an arrow takes a part of JSON.
+    if any(
+        item.get("class") == "LAMBDA" and _is_arrow(item) and item["expr"]["class"] != "CONSTANT"
+        for item in nodes
+    ):
+        raise ConfigError(
+            f"{expression} has an arrow; a function of one value is written lambda x: x > 0"
+        )
     columns = tuple(
         dict.fromkeys(item["column_names"][0] for item in nodes if item.get("column_names"))
     )
@@ -157,6 +165,10 @@ def _select_node(text: str, expression: str, remedy: str) -> Json:
     return node
 
 
+def _is_arrow(node: Json) -> bool:
+    return node.get("syntax_type") != "LAMBDA_KEYWORD"
+
+
 def _inside(node: Any) -> Iterator[dict[str, Any]]:
     """Yield every object of a syntax tree but parameters of lambdas; a loop, since trees may be deep."""
     waiting: list[tuple[Any, frozenset[str]]] = [(node, frozenset())]
@@ -165,7 +177,7 @@ def _inside(node: Any) -> Iterator[dict[str, Any]]:
         if isinstance(branch, list):
             waiting.extend((element, parameters) for element in reversed(branch))
         elif isinstance(branch, dict):
-            if branch.get("class") == "LAMBDA" and branch.get("syntax_type") == "LAMBDA_KEYWORD":
+            if branch.get("class") == "LAMBDA" and not _is_arrow(branch):
                 named = (inner.get("column_names") for inner in _inside(branch["lhs"]))
                 parameters |= {names[0] for names in named if names}
             if (branch.get("column_names") or [None])[0] not in parameters:
