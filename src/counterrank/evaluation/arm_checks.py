@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from counterrank.checks import VITAL, audit, context_cuts
+from counterrank.checks import VITAL, audit, concluded, context_cuts
 from counterrank.common.arrays import Bools, Ints
 from counterrank.common.errors import ConfigError
 from counterrank.common.findings import FAILED, WARNED, Finding
@@ -96,7 +96,7 @@ def findings_of_arm(rows: ServedRows, index: int) -> Iterator[Finding]:
         targets={arm: log.targets[arm] for arm in other_arms},
         notes=(),
     )
-    for finding in audit(MemorySource(log), other_arms, checks=OF_AN_ARM):
+    for finding in concluded(audit(MemorySource(log), other_arms, checks=OF_AN_ARM)):
         if finding.kind != "refuted" or not finding.stands:
             continue
         served = finding.about in ("propensities", "scores")

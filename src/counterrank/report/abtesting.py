@@ -53,10 +53,11 @@ def sentences(test: ABTest) -> list[str]:
     lines = [sentence(f"this test is not valid: {note.text}") for note in fatal]
     if not any(note.code == "sample-ratio" for note in fatal):
         lines = [*_sample_ratio(test), *lines]
-    for metric in sorted(test.metrics, key=lambda measure: not measure.primary):
+    # Of arms that cannot be compared neither a difference nor its absence is known.
+    metrics = sorted(test.metrics, key=lambda measure: not measure.primary) if test.valid else ()
+    for metric in metrics:
         for lift in metric.lifts:
-            lines.append(_answer(test, metric, lift))
-            lines += [_saving(metric, lift)] if test.valid else []
+            lines += [_answer(test, metric, lift), _saving(metric, lift)]
     if test.sequential:
         lines.append("The intervals are valid at every look at the growing test.")
     notes = [note for metric in test.metrics for lift in metric.lifts for note in lift.notes]
