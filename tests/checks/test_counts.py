@@ -20,7 +20,7 @@ from counterrank.checks.propensities import (
     steps,
 )
 from counterrank.checks.rewards import BINS, page_sums, reward_sums
-from counterrank.checks.rows import REWARDS
+from counterrank.checks.rows import REWARDS, ROBOTS, _by_unit
 from counterrank.checks.weights import GROUP_WEIGHTS, WEIGHTS, ContextCut, lift_sums
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View
@@ -368,3 +368,19 @@ def test_what_explains_rewards_is_summed_over_pairs_of_pages(shift: int) -> None
     gram = np.zeros((5, 5))
     assert page_sums(at, off, used, means, rows, others, shift, gram) == both.sum()
     np.testing.assert_allclose(gram, np.tril(x @ x.T), rtol=1e-9)
+
+
+def test_habits_of_units_are_the_same_in_any_batches():
+    rng = np.random.default_rng(0)
+    log = padded(5)
+    reward = (rng.random((60, 4)) < 0.4) * (log.action >= 0)
+    log = log.changed(reward=reward.astype(float), unit=rng.integers(0, 9, 60).astype(str))
+    subject = Subject(log)
+    whole = _by_unit(ROBOTS.count(log, subject))
+    parts = [ROBOTS.count(part, subject) for part in log.chunks(7)]
+    assert (_by_unit(sum(parts[1:], start=parts[0])) == whole).all()
+    naive = []
+    for unit in set(log.unit.tolist()):
+        rows = log.unit == unit
+        naive.append([rows.sum(), reward[rows].sum(), *reward[rows].sum(axis=0)])
+    assert sorted(map(tuple, whole.tolist())) == sorted(tuple(map(float, one)) for one in naive)

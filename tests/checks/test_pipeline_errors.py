@@ -70,6 +70,8 @@ def test_an_error_that_the_log_shows_limits_the_verdict(name, code):
         ("app clicks counted twice", "rewards-counted-twice"),
         ("nights without clicks", "rewards-by-level"),
         ("robots that click everything, 4 %", "robots"),
+        ("robots that click the first, 10 %", "robots"),
+        ("test accounts, 12 % of the pages", "robots"),
         ("a visit as the unit", "user-column"),
         ("new scores in another order", "target-scores"),
         ("tastes drift towards the target", "lift-by-halves"),

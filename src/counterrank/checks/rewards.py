@@ -69,6 +69,8 @@ STOPPING = 0.95
 APART_OF_TWO, APART, ALIKE = 1.9, 1.75, 1.3
 #: A day is apart at this factor, and at so many times the usual distance of days from their median.
 DAY_APART, DAY_SPREADS = 1.9, 5.0
+#: A day with this share of the usual rows is a day of its own.
+QUIET_DAY = 0.6
 #: From a day on, a level falls by this factor more than the others do, and by the second one itself.
 CHANGED, FALLEN = 1.5, 1.3
 #: A run of pages without rewards is too long where even this share of the usual rate makes it so rare, and
@@ -451,7 +453,9 @@ def _on_a_day(
     chance = design * squares.sum() / hits.sum() / np.maximum(math.exp(centre) * rows, 1.0)
     off = rates - centre
     # At five standard errors, so that no test of its own is needed. More is no loss.
-    apart = -off > np.maximum(math.log(DAY_APART), DAY_SPREADS * np.sqrt(spread**2 + chance))
+    # On a holiday, or before a launch, fewer people come and others: then only hardly any is a loss.
+    limit = np.where(rows < QUIET_DAY * np.median(rows), -math.log(HARDLY_ANY), math.log(DAY_APART))
+    apart = -off > np.maximum(limit, DAY_SPREADS * np.sqrt(spread**2 + chance))
     wrong = np.flatnonzero(apart)
     # Many days that differ are seasons, which `drift` tells.
     if len(wrong) and len(wrong) <= max(1, len(names) // 5):

@@ -16,7 +16,7 @@ from counterrank.checks.base import (
     examples_at,
     group_sums,
     neighbours,
-    unit_sums,
+    sums_by,
 )
 from counterrank.checks.copies import as_numbers, hashed
 from counterrank.common.arrays import Floats, Ints
@@ -122,8 +122,12 @@ RECURRING = 0.01
 #: Units that are looked at have so many rows, and so many times the usual number. Those of a robot have so
 #: many times the usual rewards for each page, and together at least this share of all.
 BUSY_ROWS, BUSY, GREEDY, GREEDY_SHARE = 20, 3.0, 2.5, 0.05
-#: Pages of a unit from which its habit is seen.
-PAGES_EACH = 3
+#: Pages of a unit from which it is seen that it clicks on everything, or on one position; units that do so
+#: always, for each that nearly does, and the fewest.
+PAGES_EACH, PAGES_OF_HABIT = 3, (6, 8)
+ALWAYS, FEWEST_ROBOTS = 2.0, 8
+#: Units, and one unit alone, with so many times the pages of the next one.
+ACTIVE, ACTIVE_ALONE = 3.0, 6.0
 #: Shares of missing rewards that were read as 0, and of zeros beside them, that do not go together.
 FILLED = 0.05
 
@@ -285,14 +289,23 @@ def _count_robots(batch: RankingLog, subject: Subject) -> Tally:
         sums["context"] = np.bincount(bins.astype(np.int64), minlength=int(_CONTEXTS))
     hits, counts = subject.page_counts(batch)
     sums["rewarded"] = counts["pages"]
-    if batch.unit is not None:
-        sums["units"] = unit_sums(batch, hits.astype(float))
-    if batch.unit is not None and complete(batch):
-        unit = np.unique(batch.unit, return_inverse=True)[1]
-        pages, clicked = np.bincount(unit), np.bincount(unit, hits)
-        share = clicked[pages >= PAGES_EACH] / (batch.K * pages[pages >= PAGES_EACH])
-        sums["greedy"] = np.array([(share == 1.0).sum(), ((share > 0.7) & (share < 1.0)).sum()])
-    return Tally(sums=sums)
+    return Tally(sums=sums, lists={} if batch.unit is None else _habits(batch, subject, hits))
+
+
+def _habits(batch: RankingLog, subject: Subject, hits: Ints) -> dict[str, NDArray[Any]]:
+    """Return of each unit its number, and its pages, rewards, and rewards at each position (U, 2 + K)."""
+    codes, unit = np.unique(as_numbers(np.asarray(batch.unit)), return_inverse=True)
+    rewarded = subject.rewarded(batch).T.astype(float)
+    counts = sums_by(
+        unit.reshape(-1), len(codes), [np.ones(batch.n), hits.astype(float), *rewarded]
+    )
+    return {"unit": codes.astype(np.int64), "habits": counts.T}
+
+
+def _by_unit(tally: Tally) -> Floats:
+    """Return pages, rewards, and rewards at each position of every unit (U, 2 + K), whatever batches it is in."""
+    codes, unit = np.unique(tally.lists["unit"], return_inverse=True)
+    return sums_by(unit.reshape(-1), len(codes), tally.lists["habits"].T).T
 
 
 def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
@@ -328,17 +341,9 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
             "robots that click on everything, or a page view counted as a click on each item",
             "drop these rankings, or correct the rewards",
         )
-    greedy, nearly = tally.sums.get("greedy", np.zeros(2))
-    # People who click on nearly everything are more than those who click on everything, on all pages.
-    if K >= 3 and greedy >= 5 and greedy > 3 * nearly:
-        findings += ROBOTS.finds(
-            WARNED,
-            f"{int(greedy):,} units are rewarded at every position of all their pages (three or more), and "
-            f"only {int(nearly):,} at most positions",
-            "robots that click on everything",
-            "drop the rows of these units",
-        )
-    findings += _greedy(tally.sums.get("units"))
+    if "unit" in tally.lists:
+        units = _by_unit(tally)
+        findings += [*_always(units), *(_greedy(units) or _active(units))]
     return findings or ROBOTS.passed("no context and no pattern of rewards looks like a robot's")
 
 
@@ -354,20 +359,52 @@ ROBOTS = Check(
 )
 
 
-def _greedy(units: Floats | None) -> list[Finding]:
+def _always(units: Floats) -> list[Finding]:
+    """Return where units that are rewarded on all of their pages are more than those that miss one page let expect.
+
+    Everywhere, or at one position. However people differ, those who do something nearly always are not
+    far fewer than those who always do it, and these fall off as those do that miss two; robots make a
+    second peak.
+    """
+    pages, hits, *by_position = units.T
+    K = len(by_position)
+    cases = [("at every position", hits, K * pages, 0.3 * K * pages, PAGES_EACH)] if K >= 3 else []
+    cases += [
+        (f"at position {k + 1}", there, pages, np.ones_like(pages), least)
+        for least in PAGES_OF_HABIT
+        for k, there in enumerate(by_position if K > 1 else [])
+    ]
+    for where, there, most, step, least in cases:
+        missed = (most - there)[pages >= least] / step[pages >= least]
+        always, nearly, seldom = (
+            float(((missed > low) & (missed <= low + 1)).sum()) for low in (-1, 0, 1)
+        )
+        falling = min(1.0, max(nearly, 1.0) / max(seldom, 1.0)) if most is pages else 1.0
+        expected = ALWAYS * nearly * falling
+        if always >= FEWEST_ROBOTS and always > expected + 4 * np.sqrt(expected + 1):
+            return ROBOTS.finds(
+                WARNED,
+                f"{always:,.0f} units are rewarded {where} of all their pages ({least} or more), and only "
+                f"{nearly:,.0f} of nearly all",
+                "robots, or a page view counted as a click",
+                "drop the rows of these units if they are no visitors",
+                pattern=f"units = {always:.0f}",
+            )
+    return []
+
+
+def _greedy(units: Floats) -> list[Finding]:
     """Return where a few of the busiest units have far more rewards for each page than all others.
 
-    By bucket of units. People differ: those of a robot stand apart from the next ones.
+    People differ: those of a robot stand apart from the next ones.
     """
-    if units is None:
-        return []
-    rows, hits = units[:2, units[0] > 0]
-    busy = np.flatnonzero(rows >= max(BUSY_ROWS, BUSY * float(np.median(rows))))
-    rate = hits[busy] / rows[busy]
+    pages, hits = units[:, 0], units[:, 1]
+    busy = np.flatnonzero(pages >= max(BUSY_ROWS, BUSY * float(np.median(pages))))
+    rate = hits[busy] / pages[busy]
     order = np.argsort(-rate)
-    for size in range(1, min(max(1, len(rows) // 100), len(busy)) + 1):
+    for size in range(1, min(max(1, len(units) // 100), len(busy)) + 1):
         chosen = busy[order[:size]]
-        usual = float(np.delete(hits, chosen).sum() / max(np.delete(rows, chosen).sum(), 1.0))
+        usual = float(np.delete(hits, chosen).sum() / max(np.delete(pages, chosen).sum(), 1.0))
         after = rate[order[size]] if size < len(order) else 0.0
         least = rate[order[size - 1]]
         if (
@@ -375,15 +412,40 @@ def _greedy(units: Floats | None) -> list[Finding]:
             and least > 1.5 * after
             and hits[chosen].sum() > GREEDY_SHARE * hits.sum()
         ):
-            return ROBOTS.finds(
-                WARNED,
-                f"{size:,} of {len(rows):,} groups of units have {in_percent(rows[chosen].sum() / rows.sum())} of the "
-                f"rankings and {in_percent(hits[chosen].sum() / hits.sum(), 0)} of the rewards",
-                "robots, test accounts, or people for whom the page is work",
-                "drop the rows of these units if they are no visitors",
-                pattern=f"units = {size}",
-            )
+            return _apart(units, chosen)
     return []
+
+
+def _active(units: Floats) -> list[Finding]:
+    """Return where a few units have many times the pages of the next ones, and a part of all rewards.
+
+    Visitors who come often are followed by others who come nearly as often.
+    """
+    pages, hits = units[:, 0], units[:, 1]
+    order = np.argsort(-pages)
+    for size in range(1, max(1, len(units) // 100) + 1):
+        if size == len(order):
+            break
+        gap = ACTIVE_ALONE if size == 1 else ACTIVE
+        next_pages = max(float(pages[order[size]]), BUSY_ROWS / gap)
+        if (
+            pages[order[size - 1]] > gap * next_pages
+            and hits[order[:size]].sum() > GREEDY_SHARE * hits.sum()
+        ):
+            return _apart(units, order[:size])
+    return []
+
+
+def _apart(units: Floats, chosen: Ints) -> list[Finding]:
+    pages, hits = (float(units[chosen, j].sum() / units[:, j].sum()) for j in (0, 1))
+    return ROBOTS.finds(
+        WARNED,
+        f"{len(chosen):,} of {len(units):,} units have {in_percent(pages)} of the rankings and "
+        f"{in_percent(hits, 0)} of the rewards",
+        "robots, test accounts, or people for whom the page is work",
+        "drop the rows of these units if they are no visitors",
+        pattern=f"units = {len(chosen)}",
+    )
 
 
 def _recurring(bins: NDArray[Any] | None) -> tuple[float, int]:
