@@ -370,16 +370,16 @@ def _always(units: Floats) -> list[Finding]:
     K = len(by_position)
     cases = [("at every position", hits, K * pages, 0.3 * K * pages, PAGES_EACH)] if K >= 3 else []
     cases += [
-        (f"at position {k + 1}", there, pages, np.ones_like(pages), least)
+        (f"at position {k + 1}", rewarded, pages, np.ones_like(pages), least)
         for least in PAGES_OF_HABIT
-        for k, there in enumerate(by_position if K > 1 else [])
+        for k, rewarded in enumerate(by_position if K > 1 else [])
     ]
-    for where, there, most, step, least in cases:
-        missed = (most - there)[pages >= least] / step[pages >= least]
+    for where, rewarded, possible, step, least in cases:
+        missed = (possible - rewarded)[pages >= least] / step[pages >= least]
         always, nearly, seldom = (
             float(((missed > low) & (missed <= low + 1)).sum()) for low in (-1, 0, 1)
         )
-        falling = min(1.0, max(nearly, 1.0) / max(seldom, 1.0)) if most is pages else 1.0
+        falling = min(1.0, max(nearly, 1.0) / max(seldom, 1.0)) if possible is pages else 1.0
         expected = ALWAYS * nearly * falling
         if always >= FEWEST_ROBOTS and always > expected + 4 * np.sqrt(expected + 1):
             return ROBOTS.finds(
