@@ -25,7 +25,9 @@ from counterrank.research.summary import Summary, summarise
 
 CLASSIC = ("ips", "iips", "rips")
 TREES = [
-    f"{name} ({mse})" for name in ("aips", "aips-pairs") for mse in ("pairs", "pasif", "truth")
+    f"{name} ({mse})"
+    for name in ("aips", "aips-pairs")
+    for mse in ("models", "pairs", "pasif", "truth")
 ]
 NAMES = [*CLASSIC, "order-2", *TREES]
 

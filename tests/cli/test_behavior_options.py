@@ -17,7 +17,7 @@ def evaluated(counterrank, log, *options):
 def test_candidates_and_objective_are_what_was_asked_for(counterrank, simulated, tmp_path):
     found = evaluated(counterrank, simulated)
     assert {"S", "C", "I", "N1", "C1"} <= {m["name"] for m in found["behavior"]["models"]}
-    assert found["behavior"]["mse"] == "pairs"
+    assert found["behavior"]["mse"] == "models"
     found = evaluated(
         counterrank, simulated, "--behavior-candidates", "paper", "--behavior-mse", "pasif"
     )

@@ -25,6 +25,7 @@ from counterrank.models.ridge import (
     LEVELS,
     PLAIN,
     Posterior,
+    apart,
     collected,
     departure,
     fit_levels,
@@ -66,7 +67,7 @@ def layout_for(log, *, slots=None, groups=None):
 
 TWO = Grouping(1, np.array([0.0]))
 #: Levels as they are, and without products where that is another level.
-EVERY = tuple(dict.fromkeys([*LEVELS, *PLAIN]))
+EVERY = tuple(dict.fromkeys([*LEVELS, *PLAIN, *apart(LEVELS)]))
 
 
 def naive_columns(layout, level, log):
@@ -161,7 +162,7 @@ def test_the_groups_are_those_of_the_column_that_matters():
 def test_effects_by_group_predict_the_other_rows_better():
     log = log_of(2000)
     whole = train(MemorySource(log, threads=1))
-    assert "group and action" in fit_linear(whole).details["levels"]
+    assert any("group" in level for level in fit_linear(whole).details["levels"])
     alone = replace(
         whole,
         layout=replace(whole.layout, groups=None),
@@ -170,6 +171,27 @@ def test_effects_by_group_predict_the_other_rows_better():
     by_group, common = (fit_linear(each).details["out_of_fold_mse"] for each in (whole, alone))
     # The noise has variance 0.09.
     assert by_group < 0.8 * common and by_group > 0.085
+
+
+@pytest.mark.parametrize(("scale", "separate"), [(1.0, True), (0.0, False)])
+def test_groups_with_little_in_common_are_fitted_each_on_its_own(scale, separate):
+    """Effects that differ are shrunk once; those that all groups share are fitted to all rows."""
+    rng = np.random.default_rng(2)
+    log = log_of(1_000, groups=False)
+    group = np.digitize(log.context[:, 1], [-0.43, 0.43])
+    shared, departure = rng.normal(size=(K, K, A, A)), rng.normal(size=(3, K, K, A, A))
+    effect = (1.0 - scale) * shared + scale * departure
+    for k in range(K):
+        for other in range(K):
+            if other != k:
+                shown = group, k, other, log.action[:, k], log.action[:, other]
+                log.reward[:, k] += effect[shown]
+    training = train(MemorySource(log, threads=1))
+    departures, alone = (fit_levels(training, c) for c in (PLAIN, apart(PLAIN)))
+    assert (alone.loss.sum() < departures.loss.sum()) is np.bool_(separate)
+    fitted = fit_ridge(training)
+    assert fitted.loss.sum() <= min(departures.loss.sum(), alone.loss.sum())
+    assert all(posterior.level.group for posterior in fitted.posteriors) is separate
 
 
 def test_where_nobody_differs_groups_cost_nothing():

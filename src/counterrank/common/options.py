@@ -298,7 +298,7 @@ class Request(Reading):
         words=("paper", "published", "real-world", "generated"),
     )
     behavior_mse: Any = option(
-        "What that tree minimises (default: pairs).", metavar="pairs|pasif|slope"
+        "What that tree minimises (default: models).", metavar="models|pairs|pasif|slope"
     )
     estimate_propensity: bool | str | None = option(
         "Estimate missing propensities: plackett-luce, logistic or by-list:COLUMNS (default: "

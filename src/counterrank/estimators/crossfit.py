@@ -17,12 +17,15 @@ from counterrank.common.records import Json
 from counterrank.common.texts import in_percent
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.base import View, Workspace
+from counterrank.estimators.behavior import has_closed_form
 from counterrank.models import (
     AmountModel,
+    Close,
     Rankings,
     RewardModel,
     Stream,
     Training,
+    fit_close,
     fit_list_models,
     fit_lists,
     page_policy,
@@ -66,6 +69,8 @@ class CrossFitDefaults:
     draws: int = 4
     #: Rankings drawn in all: on long logs the average over rows makes up for fewer draws per row.
     draws_together: int = 200_000
+    #: Closed-form models within 5 % of the least error on unseen rows are averaged.
+    close: float = 1.05
     #: Rankings of the target a row on which fits of different folds are compared.
     fold_draws: int = 2
     #: Rankings on which the fits of a doubly robust estimator are compared; their mean adds a
@@ -80,6 +85,25 @@ def trained(workspace: Workspace, *, rich: bool = True) -> Training | None:
     """Return the training rows of closed-form models; None where their sums would not fit into memory."""
     make = partial(train, workspace.source, seed=workspace.seed, rich=rich)
     return workspace.once(("training", rich), make)
+
+
+def close_models(workspace: Workspace) -> Close | None:
+    """Return the closed-form models that predict unseen rows about as well as the best, if the log allows any."""
+
+    def fitted() -> Close | None:
+        training = trained(workspace)
+        if training is None:
+            return None
+        return fit_close(training, seed=workspace.seed, within=DEFAULTS.close)
+
+    allowed = has_closed_form(workspace.ratios, workspace.target)
+    return workspace.once("close models", fitted) if allowed else None
+
+
+def closed_model(workspace: Workspace) -> RewardModel | None:
+    """Return the best of them."""
+    close = close_models(workspace)
+    return None if close is None else close.models[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ from counterrank.estimators.base import Estimator, Fitted, View, Workspace
 from counterrank.estimators.contribution import ContributionFit
 from counterrank.estimators.crossfit import (
     DEFAULTS,
+    closed_model,
     fit_drawn,
     predicted,
     trained,
@@ -33,10 +34,9 @@ from counterrank.models import (
     fit_close,
     fit_learner,
     fit_linear,
-    rankings_of,
     stream,
 )
-from counterrank.statistics import Quantity, fold_deviations
+from counterrank.statistics import Quantity
 
 
 def need_mean(workspace: Workspace, name: str) -> None:
@@ -75,7 +75,7 @@ def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
                 "alone such as 'iips'"
             )
         if named == "best":
-            return fit_close(training, seed=seed).models[0]
+            return closed_model(workspace) or fit_close(training, seed=seed).models[0]
         return fit_linear(training, seed=seed, curved=rich)
 
     return workspace.once(("model", named or id(model)), fitted)
@@ -164,20 +164,11 @@ def with_model_error(
     sample = workspace.source.sample(
         DEFAULTS.compared_rows, stream(workspace.seed, Stream.COMPARED_ROWS)
     )
-    view, rankings = View(sample, target), rankings_of(sample)
-
-    def value(fold: int) -> float:
-        left_out = np.full(sample.n, fold)
-        y = model.mean_under(sample, target, left_out)
-        if weights is not None:
-            y = y + weights.weigh(view) * (sample.reward - model.expected(rankings, left_out))
-        return float((y @ sample.position_weights).mean())
-
     corrected = traits.order(sample.K) == sample.K
     doubt = 0.0 if corrected else model.doubt(sample, target)
     with np.errstate(over="ignore", invalid="ignore"):
-        by_fold = np.array([value(fold) for fold in range(model.folds)])
-    deviations = fold_deviations(by_fold) if model.folds > 1 and sample.n else np.zeros(0)
+        by_row = None if weights is None else weights.weigh(View(sample, target))
+    deviations = model.refits(sample, target, by_row)
     return lambda quantity: replace(quantity, refits=deviations, model_variance=doubt)
 
 

@@ -22,11 +22,13 @@ from counterrank.common.messages import Message
 from counterrank.estimators.base import Estimator, Fitted, View, Workspace
 from counterrank.estimators.behavior import (
     BehaviorTree,
+    Doubt,
     as_mask,
     fit_source,
     mask,
 )
 from counterrank.estimators.contribution import ContributionFit, Weigh, weighted_fit
+from counterrank.estimators.crossfit import closed_model
 from counterrank.estimators.names import AGGREGATE_FORMS
 from counterrank.estimators.solution import (
     AIPS_TRAITS,
@@ -80,26 +82,27 @@ def fit_of(
         flags=weights.flags,
         fused=weights.fused,
     )
-    return fit if weights.tree is None else chosen_tree(fit, weights.tree, 0.0)
+    return (
+        fit if weights.tree is None else chosen_tree(fit, weights.tree, weights.tree.fitted.doubt)
+    )
 
 
-def chosen_tree(fit: ContributionFit, tree: BehaviorTree, share: float) -> ContributionFit:
-    """Return the fit with an interval that allows for the choice of the tree; `share` is that of pairs.
+def chosen_tree(fit: ContributionFit, tree: BehaviorTree, doubt: Doubt | None) -> ContributionFit:
+    """Return the fit with an interval that allows for the choice of the tree.
 
     The tree was chosen on the rows that are averaged, and the choice favours models without extreme
-    rows in this log. Their spread here is therefore too small. With V_2 the value from pairs,
-    V - V_c = (V - V_2) + (V_2 - V_c). The first difference has a standard error that no choice has
-    touched, and a bias from effects of more than two items; the second is known.
+    rows in this log. Their spread here is therefore too small. With V_r the value by a reward model, or
+    from pairs, V - V_c = (V - V_r) + (V_r - V_c). The first difference has a standard error that no
+    choice has touched; the second is known.
     """
-    doubt = tree.fitted.doubt
 
     def widened(value: Quantity) -> Quantity:
         if doubt is None:
             return value
-        # The larger of both standard errors, because that of pairs may be too small. What it is larger by
+        # The larger of both standard errors, because that of V_r may be too small. What it is larger by
         # is an error of the choice, which the rows that were chosen on do not show.
         choice = max(doubt.stderr**2 - value.stderr**2, 0.0)
-        return replace(value, model_variance=choice, allowance=doubt.allowance(share))
+        return replace(value, model_variance=choice, allowance=doubt.allowance)
 
     fit.behavior_model, fit.widened, fit.flags = tree, widened, tree.fitted.notes
     return fit
@@ -262,7 +265,11 @@ def behavior_weights(workspace: Workspace, behavior: Any) -> Weights:
         tree = workspace.once(
             key,
             lambda: fit_source(
-                workspace.source, workspace.target, seed=workspace.seed, tree=settings
+                workspace.source,
+                workspace.target,
+                seed=workspace.seed,
+                tree=settings,
+                model=lambda: closed_model(workspace),
             ),
         )
         return Weights(lambda view: tree.weights(view.batch, view.ratios), key, tree=tree)
@@ -377,7 +384,9 @@ class AIPSPairs(AIPS):
 
         key = (weights.key, self.name)
         fit = ContributionFit(self.name, workspace, contributions, key, self.traits, self.aggregate)
-        return chosen_tree(fit, weights.tree, blend.share)
+        doubt = weights.tree.fitted.doubt
+        left = None if doubt is None else replace(doubt, gap=blend.gap)
+        return chosen_tree(fit, weights.tree, left)
 
 
 def weights_for(workspace: Workspace, weights: Any) -> Weights:

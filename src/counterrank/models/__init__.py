@@ -8,7 +8,7 @@ from counterrank.models.base import (
     by_row,
     squared_loss,
 )
-from counterrank.models.choice import fit_close
+from counterrank.models.choice import Close, fit_close
 from counterrank.models.clicks.amounts import AmountModel, NumberModel, fit_list_models
 from counterrank.models.clicks.competition import rivalry
 from counterrank.models.clicks.fit import fit_history
@@ -38,6 +38,7 @@ from counterrank.models.visibility import VisibilityModel
 
 __all__ = [
     "AmountModel",
+    "Close",
     "Encoding",
     "Family",
     "History",

@@ -16,6 +16,7 @@ from counterrank.common.records import Json
 from counterrank.data.log import RankingLog
 from counterrank.models.rankings import PART, Rankings, rankings_of, target_draws
 from counterrank.models.settings import DRAWS
+from counterrank.statistics import fold_deviations
 
 #: Stands for the model of all rows where a fold is asked for.
 ALL = -1
@@ -71,6 +72,27 @@ class RewardModel(ABC):
             values = self.expected(pages, np.repeat(fold_of_row[rows], self.draws))
             out[rows] = values.reshape(drawn.shape).mean(axis=1)
         return out
+
+    def corrected(
+        self, batch: RankingLog, target: str, fold: int | Ints, weights: Floats | None = None
+    ) -> Floats:
+        """Return E_pi q_k + w_k (r_k - q_k) for each row (n, K); the mean alone without weights (n, K)."""
+        mean = self.mean_under(batch, target, fold)
+        if weights is None:
+            return mean
+        return mean + weights * (batch.reward - self.expected(rankings_of(batch), fold))
+
+    def refits(self, batch: RankingLog, target: str, weights: Floats | None = None) -> Floats:
+        """Return how the mean of `corrected` moves with the fold left out (F,); the squares add to its variance."""
+        if self.folds < 2 or not batch.n:
+            return np.zeros(0)
+        alpha = batch.position_weights
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = [
+                float((self.corrected(batch, target, left_out, weights) @ alpha).mean())
+                for left_out in (np.full(batch.n, fold) for fold in range(self.folds))
+            ]
+        return fold_deviations(np.array(values))
 
     def doubt(self, batch: RankingLog, target: str) -> float:
         """Return what the log hardly shows of the target's change, as a variance; zero where that is not known."""

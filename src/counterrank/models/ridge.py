@@ -11,6 +11,9 @@ neighbours), which its own coefficients tell: empirical Bayes (Morris 1983), by 
 nothing is shrunk away, and there is no penalty to tune. A level that predicts unseen rows no better is
 left out.
 
+Where groups have little in common, the first four levels are those of each group instead: as departures their
+effects would be shrunk twice, towards those of all rows and then towards none.
+
 The same prior says what the log does not know of a level's coefficients (`Posterior`): in a direction
 without rows it is the variance between cells, in others the error of the fit.
 """
@@ -78,6 +81,12 @@ COMMON = 4
 PLAIN = tuple(level.without("products") for level in LEVELS)
 
 
+def apart(levels: Sequence[Level]) -> tuple[Level, ...]:
+    """Return the levels that do not know groups, for each group on its own."""
+    common = levels[:COMMON]
+    return tuple(level._replace(name=f"{level.name}, by group", group=True) for level in common)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
     """What all rows and the prior say of a level's coefficients: covariance noise (gram + penalty)^-1.
@@ -125,27 +134,33 @@ class Ridge:
 
 
 def fit_ridge(training: Training) -> Ridge:
-    """Return the fit with products of counts or that without, whichever predicts unseen rows better.
+    """Return the fit of levels that predicts unseen rows best.
 
-    Empirical Bayes leaves products a little weight where there is nothing of them, and a target whose
-    rankings are rare in the log multiplies it.
+    - With products of counts or without them: empirical Bayes leaves products a little weight where there
+      is nothing of them, and a target whose rankings are rare in the log multiplies it.
+    - With groups that depart from all rows, or each on its own: where groups have little in common, what
+      they share is shrunk twice, first as the effect of all, then as a departure from it.
     """
-    choices = (PLAIN, LEVELS) if training.layout.squares else (PLAIN,)
+    by_group = training.layout.B > 1
+    choices = [PLAIN, LEVELS] if training.layout.squares else [PLAIN]
+    fits = [fit_levels(training, c if by_group else c[:COMMON]) for c in choices]
     # Of equal fits the one with fewer columns comes first.
-    return min(
-        (fit_levels(training, levels) for levels in choices), key=lambda ridge: ridge.loss.sum()
-    )
+    best = min(range(len(fits)), key=lambda j: fits[j].loss.sum())
+    if not by_group:
+        return fits[best]
+    separate = fit_levels(training, apart(choices[best]))
+    return min(fits[best], separate, key=lambda ridge: ridge.loss.sum())
 
 
 def fit_levels(training: Training, levels: Sequence[Level]) -> Ridge:
     """Return the sum of the levels that predict unseen rows better."""
     layout, grams = training.layout, training.grams
-    F, B, K, A, D = layout.F, layout.B, layout.K, layout.A, layout.width
+    F, K, A, D = layout.F, layout.K, layout.A, layout.width
     by_group = grams.gram, grams.cover
     common = (grams.gram.sum(axis=1, keepdims=True), grams.cover.sum(axis=1, keepdims=True))
     coef, posteriors = np.zeros((F, 1, K, A, D)), []
     loss, size = grams.square.sum(axis=(0, 1, 3)), grams.gram[..., 0, 0].sum(axis=(0, 1, 3))
-    for level in levels if B > 1 else levels[:COMMON]:
+    for level in levels:
         gram, cover = by_group if level.group else common
         noise = float(loss.sum() / max(size.sum(), 1.0))
         fitted, change, posterior = departure(layout, level, gram, cover, coef, noise)

@@ -113,9 +113,9 @@ def test_aips_weighs_by_the_tree_alone_and_aips_pairs_blends(mse):
     y, w = tree.fitted.blend.contributions(ratios, w, log.reward)
     both = cr.AIPSPairs(behavior=tree).estimate(log, "new")
     assert both.value == pytest.approx(y.sum(axis=1).mean(), rel=1e-12)
-    share, doubt = tree.fitted.blend.share, tree.fitted.doubt
-    assert both.value != pure.value and both.allowance == doubt.allowance(share)
-    assert both.allowance == pytest.approx((1 - share) * doubt.gap + doubt.triples)
+    left, doubt = tree.fitted.blend.gap, tree.fitted.doubt
+    assert both.value != pure.value and left <= doubt.gap
+    assert both.allowance == pytest.approx(left + doubt.triples)
     assert w.mean() == pytest.approx(1.0, abs=0.2)
 
 

@@ -8,7 +8,7 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators.behavior import BehaviorTree, Candidate, fit_source
-from counterrank.estimators.behavior.forest import doubt_of
+from counterrank.estimators.behavior.forest import Reference
 from counterrank.estimators.behavior.pairs import excess, pair_rows
 from counterrank.estimators.weights.ratios import ratios_of
 from counterrank.research.simulate import published, true_value
@@ -49,7 +49,7 @@ def test_aips_fits_by_default_and_is_the_same_every_time(log):
 
 def test_the_interval_allows_for_what_is_left_of_the_distance_to_all_pairs(log):
     """V - V_c = (V - V_2) + (V_2 - V_c): the error of the first, the second as a bias."""
-    tree = BehaviorTree(candidates=six(published(4))).fit(log, "new")
+    tree = BehaviorTree(candidates=six(published(4)), mse="pairs").fit(log, "new")
     found = cr.AIPSPairs(behavior=tree).estimate(log, "new")
     ratios = ratios_of(log, "new")
     own = (tree.weights(log, ratios) * log.reward).sum(axis=1)
@@ -63,8 +63,8 @@ def test_the_interval_allows_for_what_is_left_of_the_distance_to_all_pairs(log):
     error = max(totals.std(ddof=1), stretched.std()) / np.sqrt(log.n)
     more = rows.triples.sum(axis=1)
     # The error of V_2 holds the noise of V_2 - V_c already.
-    distance = (own - pairs).mean() ** 2 - (own - stretched).var() / log.n
-    gap = (1 - blend.share) * np.sqrt(max(distance, 0.0))
+    distance = (totals - pairs).mean() ** 2 - (totals - stretched).var() / log.n
+    gap = np.sqrt(max(distance, 0.0))
     gap += np.sqrt(max(more.mean() ** 2 - 4 * more.var() / log.n, 0.0))
     assert found.allowance == pytest.approx(gap, rel=1e-9)
     assert found.stderr == pytest.approx(error, rel=1e-9)
@@ -82,14 +82,19 @@ def test_what_chance_explains_is_no_bias():
     n = 400
     sides = np.tile([1.0, -1.0], n // 2)
     own, pairs = 2.0 + 0.0 * sides, 1.7 + 4.0 * sides
-    doubt = doubt_of(own, pairs, pairs, 0.5 + 2.0 * sides)
+    doubt = Reference(pairs, pairs, 0.5 + 2.0 * sides).doubt_of(own)
     assert doubt.gap == pytest.approx(np.sqrt(0.3**2 - 16.0 / n))
     assert doubt.triples == pytest.approx(np.sqrt(0.5**2 - 4 * 4.0 / n))
     assert doubt.stderr == pytest.approx(4.0 / np.sqrt(n))
-    assert doubt_of(own, 1.9 + 4.0 * sides, pairs, 0.3 + 2.0 * sides).gap == 0.0
-    assert doubt_of(own, pairs, pairs, 0.1 + 2.0 * sides).triples == 0.0
+    assert Reference(1.9 + 4.0 * sides, pairs, 0.3 + 2.0 * sides).doubt_of(own).gap == 0.0
+    assert Reference(pairs, pairs, 0.1 + 2.0 * sides).doubt_of(own).triples == 0.0
     # A spread that is no number is that of the rows.
-    assert doubt_of(own, pairs, np.full(n, np.nan), sides).gap == doubt.gap
+    assert Reference(pairs, np.full(n, np.nan), sides).doubt_of(own).gap == doubt.gap
+    # A variance that rows do not show is noise of the gap, and part of the error.
+    fitted = Reference(pairs, pairs, 0.0 * sides, 0.01).doubt_of(own)
+    assert fitted.gap == pytest.approx(np.sqrt(0.3**2 - 16.0 / n - 0.01))
+    assert fitted.stderr == pytest.approx(np.sqrt(16.0 / n + 0.01))
+    assert fitted.triples == 0.0
 
 
 def test_intervals_hold_though_the_models_were_chosen():

@@ -156,7 +156,7 @@ def test_the_doubt_holds_the_size_of_triples_less_their_noise(strength):
         propensity=np.full((400, 3), 0.5),
         targets={"new": np.where(action == 1, 0.8, 0.2)},
     )
-    tree = cr.BehaviorTree(candidates=cr.candidates(3, ["I"])).fit(log, "new", seed=0)
+    tree = cr.BehaviorTree(candidates=cr.candidates(3, ["I"]), mse="pairs").fit(log, "new")
     rows = pair_rows(ratios_of(log, "new"), excess(log, "new", ratios_of(log, "new")))
     value = cr.AIPS(behavior=tree).estimate(log, "new").value
     _, triples = rows.shares()

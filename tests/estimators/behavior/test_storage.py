@@ -43,7 +43,7 @@ def test_round_trip_of_categories_and_missing_only_splits(make_log, tmp_path):
 
 
 DAMAGE = {
-    "schema": (lambda d: d.update(schema="x"), "'schema' is not 'counterrank/behavior-tree/2'"),
+    "schema": (lambda d: d.update(schema="x"), "'schema' is not 'counterrank/behavior-tree/3'"),
     "no nodes": (lambda d: d.update(nodes=[]), "'nodes' is not a set of trees"),
     "circle": (lambda d: split(d).update(left=0), "is not a split into later nodes"),
     "twice": (lambda d: split(d).update(right=split(d)["left"]), "a node has no parent or two"),

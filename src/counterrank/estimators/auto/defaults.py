@@ -21,8 +21,6 @@ class Defaults(CrossFitDefaults):
     #: The same share beyond which the log is no evidence, and there is no estimate.
     max_model_share: float = 0.8
 
-    #: Closed-form models within 5 % of the least error on unseen rows are averaged.
-    close: float = 1.05
     #: Rankings whose columns say how the target differs from the log.
     doubt_rows: int = 4_096
     #: Rankings on which fits of different folds are compared, in blocks of so many rows.

@@ -30,6 +30,7 @@ from counterrank.estimators.base import View, Workspace
 from counterrank.estimators.crossfit import (
     NO_MODELS,
     Predictions,
+    close_models,
     drawn_once,
     draws_for,
     fit_drawn,
@@ -46,7 +47,6 @@ from counterrank.models import (
     RewardModel,
     Stream,
     can_average,
-    fit_close,
     page_policy,
     stream,
     target_draws,
@@ -209,9 +209,8 @@ def nuisances_for(workspace: Workspace) -> tuple[Predictions, tuple[str, ...]]:
     kind, first, target = workspace.ratios.kind, workspace.first, workspace.target
     # The closed-form models are models of rewards by position. They need the target's distribution, the
     # aimed step needs the logger's too.
-    closed = kind == "factored" and first.distribution(target) is not None and not first.page_reward
-    if closed and (training := trained(workspace)) is not None:
-        close = fit_close(training, seed=workspace.seed, within=DEFAULTS.close)
+    close = close_models(workspace)
+    if close is not None and (training := trained(workspace)) is not None:
         shares = shares_of(close.losses, close.slots, close.unit)
         rng = stream(workspace.seed, Stream.CROSS_FIT_ROWS)
         rows = training.source.sample(DEFAULTS.training_rows, rng)

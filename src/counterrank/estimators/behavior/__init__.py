@@ -1,13 +1,14 @@
 """Behaviour models, and the paper's tree that says which of them each context gets.
 
 `masks` has the models. The tree, from the inside out: `settings` (every tuned number), `training`
-(the rows trees grow on), `pairs`, `objective` and `estimates` (what they minimise), `growing` (one
+(the rows trees grow on), `pairs`, `modelled`, `objective` and `estimates` (what they minimise), `growing` (one
 tree), `forest` (a tree per position, and its file), `words` (what people see), `behavior_tree` (the
 public face; large logs).
 """
 
 from counterrank.estimators.behavior.behavior_tree import BehaviorTree, fit_source, planned_tree
-from counterrank.estimators.behavior.estimates import Oracle, Pairs, PasIf, mse_estimate
+from counterrank.estimators.behavior.estimates import Models, Oracle, Pairs, PasIf, mse_estimate
+from counterrank.estimators.behavior.forest import Doubt
 from counterrank.estimators.behavior.masks import (
     Candidate,
     as_mask,
@@ -18,6 +19,7 @@ from counterrank.estimators.behavior.masks import (
     published_models,
     random,
 )
+from counterrank.estimators.behavior.modelled import has_closed_form
 from counterrank.estimators.behavior.objective import MSEEstimate, Objective
 from counterrank.estimators.behavior.settings import TreeLimits
 from counterrank.estimators.behavior.training import Position
@@ -27,10 +29,12 @@ __all__ = [
     "BehaviorTree",
     "Candidate",
     "Condition",
+    "Doubt",
     "ForestDescription",
     "Leaf",
     "TreeLimits",
     "MSEEstimate",
+    "Models",
     "Objective",
     "Oracle",
     "Pairs",
@@ -43,6 +47,7 @@ __all__ = [
     "draw",
     "fit_source",
     "generated",
+    "has_closed_form",
     "mask",
     "mse_estimate",
     "planned_tree",

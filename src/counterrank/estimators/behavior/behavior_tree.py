@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -15,12 +15,13 @@ from counterrank.common.arrays import Floats, Ints
 from counterrank.common.atomic import write_text
 from counterrank.common.errors import BehaviorError, ConfigError
 from counterrank.data.log import Probabilities, RankingLog
-from counterrank.data.source import Source
+from counterrank.data.source import MemorySource, Source
 from counterrank.estimators.behavior import words
-from counterrank.estimators.behavior.estimates import DEFAULT, mse_estimate
+from counterrank.estimators.behavior.estimates import DEFAULT, MODELS, mse_estimate
 from counterrank.estimators.behavior.forest import Forest, assemble, load_candidates, read_json
 from counterrank.estimators.behavior.growing import Grower, TreeRows
 from counterrank.estimators.behavior.masks import SETS, Candidate, candidates
+from counterrank.estimators.behavior.modelled import has_closed_form
 from counterrank.estimators.behavior.objective import MSEEstimate
 from counterrank.estimators.behavior.random_growing import PrintedGrower, PublishedGrower
 from counterrank.estimators.behavior.settings import (
@@ -37,6 +38,7 @@ from counterrank.estimators.behavior.training import (
     prepare,
 )
 from counterrank.estimators.weights.ratios import Ratios, ratios_of
+from counterrank.models import RewardModel, fit_close, train
 
 #: How a tree may be grown.
 GROWTHS = ("exhaustive", "printed", "published")
@@ -77,11 +79,13 @@ class BehaviorTree:
         """Return the tree grown on all rows of a log in memory."""
         name = target if isinstance(target, str) else "target"
         full = log if isinstance(target, str) else log.with_targets({name: target})
-        data = self.training_set(full, name, seed=seed)
-        return replace(self, forest=self.grow(data, n_apply=full.n, seed=seed))
+        fitted = fit_source(MemorySource(full), name, seed=seed, tree=self, rows=full.n)
+        return replace(self, mse=fitted.mse, forest=fitted.forest)
 
-    def training_set(self, log: RankingLog, target: str, *, seed: int) -> TrainingSet:
-        """Return what trees grow on."""
+    def training_set(
+        self, log: RankingLog, target: str, *, seed: int, model: RewardModel | None = None
+    ) -> TrainingSet:
+        """Return what trees grow on; `model` is what the objective "models" holds them against."""
         ratios, models = ratios_of(log, target), self.candidates
         if isinstance(models, str) and models == "default" and ratios.kind != "factored":
             # Sets of positions that depend on each other have no product of ratios: their
@@ -92,7 +96,7 @@ class BehaviorTree:
                 f"no tree can be grown: squares of rewards above {MOST_REWARD:.0e} overflow"
             )
         rng = np.random.default_rng([seed, BINNING_STREAM])
-        return prepare(ratios, target, candidates(log.K, models), self.limits, rng)
+        return prepare(ratios, target, candidates(log.K, models), self.limits, rng, model)
 
     def grow(self, data: TrainingSet, *, n_apply: int, seed: int) -> Forest:
         """Return the forest grown on a training set."""
@@ -162,17 +166,28 @@ def fit_source(
     seed: int,
     tree: BehaviorTree | None = None,
     rows: int = SAMPLE_ROWS,
+    model: Callable[[], RewardModel | None] | None = None,
 ) -> BehaviorTree:
     """Return the tree fitted to a sample of `rows` rankings; variances are those of the whole log.
 
     The rows that are averaged also choose the models. Weights have heavy tails, so the variance of a
     model depends on a few extreme rows of this very log. The interval allows for the choice
-    (`Doubt`).
+    (`Doubt`). `model` gives the closed-form model, where others have use for it too.
     """
-    plan = BehaviorTree() if tree is None else tree
+    plan, reference = BehaviorTree() if tree is None else tree, None
+    if mse_estimate(plan.mse).name == MODELS:
+        reference = model() if model is not None else closed_form(source, target, seed)
+        plan = plan if reference is not None else replace(plan, mse="pairs")
     log = source.sample(rows, np.random.default_rng([seed, SAMPLE_STREAM]))
-    data = plan.training_set(log, target, seed=seed)
+    data = plan.training_set(log, target, seed=seed, model=reference)
     return replace(plan, forest=plan.grow(data, n_apply=source.n or log.n, seed=seed))
+
+
+def closed_form(source: Source, target: str, seed: int) -> RewardModel | None:
+    """Return the closed-form model that predicts unseen rows best; None where the log allows none."""
+    allowed = has_closed_form(ratios_of(source.first, target), target)
+    training = train(source, seed=seed) if allowed else None
+    return None if training is None else fit_close(training, seed=seed).models[0]
 
 
 def planned_tree(

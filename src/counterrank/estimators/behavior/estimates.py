@@ -1,6 +1,6 @@
 """Estimates of the MSE of an assignment of models, by name; docs/explanation/behavior.md compares them.
 
-`pairs` and `pasif` need the log alone, `Oracle` needs the truth.
+`models`, `pairs` and `pasif` need the log alone, `Oracle` needs the truth.
 
 PAS-IF: a subsample that looks like the target policy's own log, and what each model says about it.
 
@@ -38,6 +38,8 @@ from counterrank.estimators.behavior.slope import Slope
 from counterrank.estimators.behavior.training import Position
 from counterrank.estimators.weights.ratios import Ratios
 
+#: The name of the estimate that needs a reward model.
+MODELS = "models"
 #: Ratios below this are taken as this: a membership of nothing, without logarithms of zero.
 LEAST = 1e-290
 #: Points of the table between the least and the largest log-odds of `odds_given_part`.
@@ -61,6 +63,24 @@ class Pairs:
     def objective(self, position: Position) -> Objective:
         """Hold the estimate against that from pairs."""
         return Objective(position, value=float(position.data.pair_values[position.index]))
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """MSE = Var(V_c) + (V_c - V_q)^2, V_q the value by a reward model that own-position weights correct.
+
+    As `Pairs`, with less noise and with effects that differ between users (`behavior/modelled.py`). Where
+    the log does not allow a closed-form model, it is `Pairs`.
+    """
+
+    name: str = MODELS
+
+    def objective(self, position: Position) -> Objective:
+        """Hold the estimate against that by the model."""
+        modelled = position.data.modelled
+        if modelled is None:
+            return Pairs().objective(position)
+        return Objective(position, value=float(modelled.rows[:, position.index].mean()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,11 +241,12 @@ def odds_given_part(odds_of_set: Floats, odds_of_rest: Floats) -> Floats:
 
 #: Those that work on any log. "oracle" needs values from outside and is given as an object.
 FEASIBLE: dict[str, Callable[[], MSEEstimate]] = {
+    MODELS: Models,
     "pairs": Pairs,
     "pasif": PasIf,
     "slope": Slope,
 }
-DEFAULT = "pairs"
+DEFAULT = MODELS
 
 
 def mse_estimate(estimate: "str | MSEEstimate") -> MSEEstimate:

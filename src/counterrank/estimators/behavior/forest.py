@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,7 @@ from counterrank.estimators.behavior.settings import CHANCE
 from counterrank.estimators.behavior.training import Bins, TrainingSet
 from counterrank.estimators.weights.ratios import Ratios
 
-SCHEMA = "counterrank/behavior-tree/2"
+SCHEMA = "counterrank/behavior-tree/3"
 #: Above any code of a category; the file may come from anywhere.
 _MOST_CODES = 1_000_000
 
@@ -31,11 +31,11 @@ _MOST_CODES = 1_000_000
 class Doubt(Record):
     """How far an estimate may be off because its models were chosen on its own rows.
 
-    `gap` is the distance of the models' estimate to the value from all pairs of items (`pairs`), for
-    which no model was chosen, less the noise of that distance: the standard error holds it. `triples` is
-    what triples add to that value beyond chance: so large is what is left out, be it the triples
-    themselves or, where these were counted, effects of more items. `stderr` is the standard error of
-    that value.
+    `gap` is the distance of the estimate to a value for which no behaviour was chosen, less the noise of
+    that distance: the standard error holds it. `stderr` is the standard error of that value: by a reward
+    model (`modelled`) or from all pairs of items (`pairs`). `triples` is what triples add to pairs
+    beyond chance: so large is what is left out, be it the triples themselves or, where these were
+    counted, effects of more items.
     """
 
     gap: float
@@ -46,28 +46,36 @@ class Doubt(Record):
         """Return a part that is no size."""
         return next(((name, "a number, 0 or more") for name in self if not self[name] >= 0), None)
 
-    def allowance(self, share: float) -> float:
-        """Return the bias to allow for where a share of the value from pairs is in the estimate.
-
-        V_2 - V = (1 - share) (V_2 - V_c).
-        """
-        return (1.0 - share) * self.gap + self.triples
+    @property
+    def allowance(self) -> float:
+        """The bias to allow for."""
+        return self.gap + self.triples
 
 
-def doubt_of(modelled: Floats, value: Floats, stretched: Floats, triples: Floats) -> Doubt:
-    """Return the doubt about the mean of rows `modelled` (n,), given those of the value from pairs.
+class Reference(NamedTuple):
+    """A value for which no behaviour was chosen: its rows (n,), and the spread that they have.
 
-    `stretched` are the latter with the spread that their tails have, `triples` what triples add.
+    `stretched` are rows with the spread that their tails have: few logs hold their extreme rows.
+    `variance` is that of the value beside the rows', `triples` (n,) what triples add.
     """
-    n = max(len(modelled), 1)
-    # With the spread that the tails of pairs have: few logs hold their extreme rows.
-    spread = stretched if math.isfinite(float(stretched.std())) else value
-    # E mean^2 = effect^2 + variance of the mean.
-    gap = float((modelled - value).mean()) ** 2 - float((modelled - spread).var()) / n
-    # Products of three ratios are mostly noise: two standard errors of theirs are chance.
-    square = float(triples.mean()) ** 2 - (CHANCE**2) * float(triples.var()) / n
-    left_out = math.sqrt(max(square, 0.0))
-    return Doubt(math.sqrt(max(gap, 0.0)), left_out, float(spread.std()) / math.sqrt(n))
+
+    rows: Floats
+    stretched: Floats
+    triples: Floats
+    variance: float = 0.0
+
+    def doubt_of(self, chosen: Floats) -> Doubt:
+        """Return the doubt about the mean of rows (n,)."""
+        n = max(len(chosen), 1)
+        spread = self.stretched if math.isfinite(float(self.stretched.std())) else self.rows
+        # E mean^2 = effect^2 + variance of the mean.
+        noise = float((chosen - spread).var()) / n + self.variance
+        gap = float((chosen - self.rows).mean()) ** 2 - noise
+        # Products of three ratios are mostly noise: two standard errors of theirs are chance.
+        square = float(self.triples.mean()) ** 2 - (CHANCE**2) * float(self.triples.var()) / n
+        left_out = math.sqrt(max(square, 0.0))
+        stderr = math.sqrt(float(spread.var()) / n + self.variance)
+        return Doubt(math.sqrt(max(gap, 0.0)), left_out, stderr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,17 +303,21 @@ def assemble(
         notes=data.notes,
     )
     rows = np.arange(data.log.n)
-    chosen = forest.assigned(data.log.context, labels, data.log.n)
-    modelled = np.column_stack(
-        [y[rows, columns] for y, columns in zip(data.y, chosen.T, strict=True)]
+    models_of_rows = forest.assigned(data.log.context, labels, data.log.n)
+    chosen = np.column_stack(
+        [y[rows, columns] for y, columns in zip(data.y, models_of_rows.T, strict=True)]
     )
     alpha, pairs, triples = data.log.position_weights, data.pairs, data.triples
     # With every effect of pairs, whatever the evidence.
     value, stretched = pairs.summed(1.0, triples), pairs.stretched(triples)
-    share = share_of(modelled, value - modelled, stretched - modelled, alpha, n_apply)
-    blend = Blend(share, triples, tuple(pairs.centre.tolist()))
-    doubt = doubt_of(modelled @ alpha, value @ alpha, stretched @ alpha, pairs.triples @ alpha)
-    return replace(forest, doubt=doubt, blend=blend)
+    share = share_of(chosen, value - chosen, stretched - chosen, alpha, n_apply)
+    reference = Reference(value @ alpha, stretched @ alpha, pairs.triples @ alpha)
+    if data.modelled is not None:
+        totals = data.modelled.rows @ alpha
+        reference = Reference(totals, totals, np.zeros(len(totals)), data.modelled.variance)
+    blended = reference.doubt_of((chosen + share * (value - chosen)) @ alpha)
+    blend = Blend(share, triples, tuple(pairs.centre.tolist()), blended.gap)
+    return replace(forest, doubt=reference.doubt_of(chosen @ alpha), blend=blend)
 
 
 def _nodes_of(

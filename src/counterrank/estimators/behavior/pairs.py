@@ -248,17 +248,23 @@ def _upwards(expected: Floats, squares: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Blend(Record):
-    """A share of the value from pairs in the estimate, and what makes that value (`pairs`)."""
+    """A share of the value from pairs in the estimate, and what makes that value (`pairs`).
+
+    `gap` is the distance of the estimate with this share to the value that doubts it (`forest.Doubt`).
+    """
 
     share: float
     triples: float
     centre: tuple[float, ...]
+    gap: float = 0.0
 
     def flaw(self) -> tuple[str, str] | None:
         """Return a share that is none."""
         for name in ("share", "triples"):
             if not 0 <= self[name] <= 1:
                 return name, "one of the numbers from 0 to 1"
+        if not self.gap >= 0:
+            return "gap", "a number, 0 or more"
         return None if np.isfinite(self.centre).all() else ("centre", "a list of numbers")
 
     def contributions(

@@ -54,6 +54,10 @@ SLOPE_WIDTH = 1.96
 #: Rows: the rest of a ranking is averaged over them.
 PASIF_REST_ROWS = 1_000
 
+#: Rankings: fits of different folds are compared on them; their mean adds a sixty-fourth of the
+#: spread of rows to the differences between fits.
+COMPARED_ROWS = 4_096
+
 # random streams: each is np.random.default_rng([seed, stream]), so that all follow the seed
 SAMPLE_STREAM = 29
 BINNING_STREAM = 31

@@ -16,8 +16,10 @@ from counterrank.common.errors import BehaviorError
 from counterrank.data.log import RankingLog
 from counterrank.estimators.behavior import settings
 from counterrank.estimators.behavior.masks import Candidate
+from counterrank.estimators.behavior.modelled import Modelled, modelled_value
 from counterrank.estimators.behavior.pairs import PairRows, excess, inflation, pair_rows
 from counterrank.estimators.weights.ratios import Ratios, capability_of
+from counterrank.models import RewardModel
 
 Codes = NDArray[np.uint8]
 
@@ -159,6 +161,7 @@ class TrainingSet:
     tails: Floats  # (K, M)
     ratios: Ratios
     notes: tuple[str, ...] = ()
+    modelled: Modelled | None = None  # the value by a reward model
     #: What MSE estimates computed once for all positions.
     shared: dict[str, Any] = field(default_factory=dict)
 
@@ -216,6 +219,7 @@ def prepare(
     requested: list[Candidate],
     limits: settings.TreeLimits,
     rng: np.random.Generator,
+    model: RewardModel | None = None,
 ) -> TrainingSet:
     """Return binned contexts and contributions of a log, by the candidates that its propensities can weigh."""
     log, (candidates, notes) = ratios.batch, supported(requested, ratios)
@@ -240,4 +244,5 @@ def prepare(
         tails=inflation(v, candidates, squares),
         ratios=ratios,
         notes=notes,
+        modelled=None if model is None else modelled_value(model, ratios, target),
     )
