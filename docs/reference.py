@@ -12,7 +12,7 @@ import click
 from counterrank.cli.calls import TableCommand, help_of
 from counterrank.cli.main import RESEARCH, main
 from counterrank.common.findings import TITLES, Finding
-from counterrank.common.options import COMMANDS, NESTED, OPTIONS, READING, Group, Kind
+from counterrank.common.options import BESIDE, COMMANDS, NESTED, OPTIONS, READING, Group, Kind
 from counterrank.common.records import Record
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import ABTest, ArmMetric, Evaluation
@@ -79,9 +79,10 @@ def _of_table(command: TableCommand) -> tuple[list[str], list[str]]:
     """Return the rows of a command's options, and the options that mean what `evaluate` says."""
     spec, first = command.spec, COMMANDS["evaluate"]
     ordered = [name for group in Group for name in spec.on_line if OPTIONS[name].group is group]
+    beside = [name for name in BESIDE if name not in ordered]
     same = [
         name
-        for name in ordered
+        for name in [*ordered, *beside]
         if spec is not first
         and name in first.on_line
         and help_of(spec, name) == help_of(first, name)

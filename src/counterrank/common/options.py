@@ -70,10 +70,11 @@ class Group(Enum):
 
     WHAT = "What"
     LOG = "Log"
+    BESIDE = "Events and scores in tables of their own"
     OUTPUT = "Output"
 
 
-#: Tables beside the log: every command that reads a log takes them on its line, listed or not.
+#: Tables beside the log: every command that reads a log takes them on its line; `evaluate` lists them.
 BESIDE: Final = "events join event within event_time unique scores scores_join".split()
 
 #: What becomes of the result: the command handles it, and some others.
@@ -107,6 +108,8 @@ class Option:
         """Where the help lists it."""
         if self.name in WRITING:
             return Group.OUTPUT
+        if self.name in BESIDE:
+            return Group.BESIDE
         return Group.LOG if self.name in (*READING, "config") else Group.WHAT
 
     @property
@@ -500,7 +503,7 @@ _FURTHER = (
     Option(
         "unique",
         "Columns that are the key of one event: copies are removed before anything is counted "
-        "(default: nothing is removed).",
+        "(default: exact copies of events with a time).",
         _LIST,
         metavar="NAME,...",
     ),
@@ -562,7 +565,7 @@ NESTED: Final[dict[str, dict[str, str]]] = {
 class Command:
     """Which options a command takes, and where they are listed."""
 
-    #: On the command line, in --help; at most 15.
+    #: On the command line, in --help; at most 15, and tables beside the log.
     shown: str
     #: On the command line, in --help-all.
     more: str = ""
@@ -586,11 +589,11 @@ class Command:
 COMMANDS: Final = {
     "evaluate": Command(
         "targets estimators rewards guardrails baseline segments level "
-        "columns logger policies where config json html require",
+        "columns logger policies where config events join event within event_time unique scores scores_join "
+        "json html require",
         "position_weights primary independent_rows target_is_fresh target_trained_until time accept "
         "position_curve behavior_candidates behavior_mse estimate_propensity seed markdown "
-        "context propensity_kind unit weight items missing_reward format query connection engine quiet verbose "
-        "events join scores",
+        "context propensity_kind unit weight items missing_reward format query connection engine quiet verbose",
         "sequential practical target_lists audit weights_out reward_name ranking_name",
     ),
     "check": Command(
