@@ -450,7 +450,7 @@ def test_a_wrong_key_is_named(shop, change, message):
     [
         ({"on": "request=request_id,sku"}, "no column 'sku' for the join with events"),
         ({"on": "request=request,item"}, "has no column 'request' to join by .did you mean 'request_id'"),
-        ({"on": "rank=item"}, "the key 'rank' holds int64 in the log, but 'item' holds string"),
+        ({"on": "rank=item"}, "finds a ranking; 'rank' in the log is like '1', 'item' in the events like 'i0'"),
         ({"on": ""}, "events are joined by columns"),
         ({"rewards": {}}, "say what events are worth"),
         ({"rewards": {"clicks": "count(*"}}, "the aggregate of 'clicks' 'count.*' is no SQL"),
@@ -618,3 +618,25 @@ def test_the_command_and_the_job(shop, tmp_path, monkeypatch):
         assert result.exit_code != 0 and not (tmp_path / "bad.json").exists()
     result = CliRunner().invoke(main, [*line[:8], "--join", "a"])
     assert result.exit_code == 2 and "goes with --events" in result.output
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_ids_with_zeros_before_them_join_whatever_type_a_format_gives_them(shop, tmp_path, ending):
+    """`007` is text in one file, 7 a number in another, and CSV has no types."""
+
+    def padded(table, width):
+        items = [int(item[1:]) for item in table["item"].to_pylist()]
+        column = pa.array(items) if width is None else pa.array([f"{i:0{width}}" for i in items])
+        return table.set_column(table.column_names.index("item"), "item", column)
+
+    expected = cr.RankingLog.from_frame(shop.impressions(), events=events(shop.table()), **READING)
+    for log_width, event_width in ((5, 5), (5, None), (None, 5)):
+        log = write(padded(shop.impressions(), log_width), tmp_path / f"log{log_width}.csv")
+        table = padded(shop.table(), event_width).drop_columns(["ts"])
+        path = write(table, tmp_path / f"events{event_width}.{ending}")
+        read = cr.read_log(log, events=events(path), **READING)
+        assert np.array_equal(read.reward, expected.reward)
+    assert (
+        cr.read_log(tmp_path / "log5.csv", events=events(path), **READING).action_names[1]
+        == "00001"
+    )

@@ -16,8 +16,7 @@ from counterrank.common.options import OPTIONS
 from counterrank.common.texts import suggestion
 from counterrank.data.log import MEANING, RankingLog
 from counterrank.data.source import Source
-from counterrank.io.events import Events
-from counterrank.io.scores import Scores, scores_of
+from counterrank.io.beside import Events, Scores, scores_of
 from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 from counterrank.policies import (

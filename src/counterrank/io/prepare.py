@@ -1,8 +1,7 @@
-"""Rows that are positions made into one row per ranking, and rewards made of events.
+"""Rows that are positions made into one row per ranking.
 
-Both are done by DuckDB, out of core, on Parquet files. Rows that are positions are sorted there and cut
-into lists here; a table whose rankings stand together keeps its order, any other has the order of the
-rankings' ids.
+DuckDB sorts them, out of core, in Parquet files, and here they are cut into lists. A table whose rankings
+stand together keeps its order, any other has the order of the rankings' ids.
 """
 
 import glob
@@ -20,11 +19,10 @@ from counterrank.common import stores
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import LogError
 from counterrank.common.messages import say
-from counterrank.data.events import JoinedEvents
 from counterrank.io import sql, tables, values
-from counterrank.io.events import Events, Join
-from counterrank.io.files import DataFile, expand
-from counterrank.io.schema import TIME, Field, LogSpec
+from counterrank.io.beside import Events
+from counterrank.io.files import DataFile
+from counterrank.io.schema import Field, LogSpec
 from counterrank.io.tables import Room, written
 
 #: Where a row comes from: the number of its file, and its own in that file.
@@ -32,10 +30,6 @@ FILE, ROW = " file", " row"
 
 #: Where row i of a piece comes from, in words.
 PlaceOf = Callable[[int], str]
-#: Takes what became of the events, once all is joined.
-Report = Callable[[JoinedEvents], None]
-#: Reads all pieces from the first on, each with what messages call its data.
-Read = Callable[[], Iterator[tuple[pa.Table, str]]]
 
 
 def rankings_in(table: pa.Table, spec: LogSpec, events: Events | None = None) -> pa.Table:
@@ -111,154 +105,6 @@ def native_query(file: DataFile, number: int, columns: Sequence[str] | None = No
         f"{sql.name(ROW)} FROM read_parquet({sql.literal(os.path.abspath(file.path))}, "
         "file_row_number = true)"
     )
-
-
-def _events_table(opened: Any, files: Sequence[DataFile], events: Events) -> Join:
-    """Make a table `events` of all events, numbered and without copies, and return what joins it."""
-    parts = [native_query(file, number) for number, file in enumerate(files)]
-    opened.execute(f"CREATE TEMP VIEW given AS {' UNION ALL BY NAME '.join(parts)}")
-    number = f'(CAST("{FILE}" AS BIGINT) << 40) + "{ROW}"'
-    answer = opened.execute("SELECT * FROM given LIMIT 0")
-    columns = [column[0] for column in answer.description if column[0] not in (FILE, ROW)]
-    chosen = ", ".join(map(sql.name, columns))
-    opened.execute(f'CREATE TEMP TABLE events AS SELECT {chosen}, {number} AS " number" FROM given')
-    schema = sql.table(opened, f"SELECT {chosen} FROM events LIMIT 0").schema
-    join = Join(opened, events, dict(zip(schema.names, schema.types, strict=True)))
-    join.remove_copies()
-    return join
-
-
-def _refuse_lacking(files: Sequence[DataFile], events: Events) -> None:
-    """Raise when a file lacks a column that is used and others have: its events would count as none."""
-    columns = {
-        name for file in files for name in (*tables.schema(file).names, *dict(file.partitions))
-    }
-    for file in files:
-        tables.present(tables.schema(file), sorted(events.used & columns), file)
-
-
-def with_events(
-    read: Read, spec: LogSpec, events: Events, report: Report, position: str | None = None
-) -> Iterator[tuple[pa.Table, str]]:
-    """Yield pieces of one row per ranking with the rewards that events give them.
-
-    `position` is the column of positions, where rows were those.
-    """
-    item = {*spec.fields["action"].columns, spec.fields["action"].name, "action", position}
-    pages = [i for i, (shown, _) in enumerate(events.keys) if shown not in item]
-    of_page = len(pages) == len(events.keys)
-    if isinstance(events.path, str):
-        files = [readable(file) for file in expand(events.path)]
-    else:
-        from counterrank.io.reading import as_table
-
-        files = written([(plain_types(as_table(events.path)), "")])
-    _refuse_lacking(files, events)
-    shown_rows = written((piece, "") for piece in _flat(read(), spec, events, item, of_page))
-    with connected([*files, *shown_rows]) as opened:
-        join = _events_table(opened, files, events)
-        paths = ", ".join(sql.literal(os.path.abspath(file.path)) for file in shown_rows)
-        keys = ", ".join(event_keys(join, tables.schema(shown_rows[0]), item))
-        opened.execute(
-            f"CREATE TEMP TABLE log AS SELECT * REPLACE ({keys}) FROM "
-            f"read_parquet([{paths}], union_by_name = true)"
-        )
-        timed = events.shown is not None
-        moment = f', {join.moment("log", TIME)} AS " t"' if timed else ""
-        keys = ", ".join(f"k{i}" for i in range(len(events.keys)))
-        joined = join.run(f'SELECT " id", {keys}{moment} FROM log', timed=timed, pages=pages)
-        names = ", ".join(
-            f"coalesce(r.{name}, 0) AS {name}" for name in map(sql.name, events.names)
-        )
-        query = (
-            f'SELECT {names} FROM log l LEFT JOIN rewards r ON l." id" = r." id" ORDER BY l." id"'
-        )
-        take = taking(sql.batches(opened, query))
-        for piece, shown in read():
-            counts = np.ones(piece.num_rows, dtype=np.int64)
-            if not of_page:
-                counts = values.entry_counts(_item_lists(piece, spec))
-            rewards = take(int(counts.sum()))
-            for name in events.names:
-                column = rewards[name].combine_chunks()
-                if not of_page:
-                    column = as_listed(rewards[name], np.arange(len(column)), counts)
-                piece = piece.append_column(name, column)
-            yield piece, shown
-        report(joined)
-
-
-def event_keys(join: Join, schema: pa.Schema, item: set[Any]) -> Iterator[str]:
-    """Yield the keys of what was shown in SQL; raise where their types are not those of the events."""
-    types = {}
-    for i, (shown, theirs) in enumerate(join.events.keys):
-        types[shown] = schema.field(f"k{i}").type
-        their_type = join.columns.get(theirs)
-        # Items in a list that is written as text may be numbers.
-        if (
-            shown in item
-            and values.is_text(types[shown])
-            and their_type
-            and not values.is_text(their_type)
-        ):
-            types[shown] = pa.int64()
-            yield f"CAST(k{i} AS BIGINT) AS k{i}"
-        else:
-            yield f"k{i} AS k{i}"
-    join.refuse_types(types)
-
-
-def taking(reader: Any) -> Callable[[int], pa.Table]:
-    """Return a function that takes the next so many rows from a stream of batches."""
-    waiting = pa.Table.from_batches([], reader.schema)
-
-    def take(rows: int) -> pa.Table:
-        nonlocal waiting
-        while waiting.num_rows < rows:
-            waiting = pa.concat_tables([waiting, tables.as_table(reader.read_next_batch())])
-        rows_taken, waiting = waiting.slice(0, rows), waiting.slice(rows)
-        return rows_taken
-
-    return take
-
-
-def _item_lists(piece: pa.Table, spec: LogSpec) -> pa.Array:
-    """Return the items of rankings as lists, however they are written."""
-    action = spec.fields["action"]
-    if action.has_lists:
-        return values.as_lists(piece[action.name], action.name)
-    n, width = piece.num_rows, len(action.columns)
-    entries = [values.plain(values.one_chunk(piece[name])) for name in action.columns]
-    order = np.arange(n * width).reshape(width, n).T.ravel()
-    return as_listed(pa.chunked_array(entries), order, np.full(n, width))
-
-
-def _flat(
-    pieces: Iterator[tuple[pa.Table, str]],
-    spec: LogSpec,
-    events: Events,
-    item: set[Any],
-    of_page: bool,
-) -> Iterator[pa.Table]:
-    """Yield the keys of what was shown, one row per item, or one row per ranking where no key is the item."""
-    start = 0
-    for piece, _ in pieces:
-        lists = None if of_page else _item_lists(piece, spec)
-        counts = np.ones(piece.num_rows, np.int64) if lists is None else values.entry_counts(lists)
-        row, place = values.places(counts)
-        columns = {" id": pa.array(((start + row) << 20) + place)}
-        for key, name in spec.joined_by(events).items():
-            if key in piece.column_names:  # Rows were positions.
-                listed = values.one_chunk(piece[key])
-                column = pc.list_element(listed, 0) if of_page else listed.flatten()
-            elif name in item and lists is not None:
-                column = lists.flatten()
-            else:
-                tables.refuse_missing([name], piece.column_names)
-                column = values.plain(values.one_chunk(piece[name])).take(pa.array(row))
-            columns[key if key == TIME else key.strip()] = column
-        start += piece.num_rows
-        yield plain_types(pa.table(columns))
 
 
 def _cut(

@@ -20,15 +20,15 @@ from counterrank.common.texts import suggestion
 from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.data.log import Probabilities, Propensity, RankingLog
 from counterrank.io import tables
+from counterrank.io.beside import Events
 from counterrank.io.decoding import decode
-from counterrank.io.events import Events
+from counterrank.io.event_join import with_events
 from counterrank.io.files import ALIASES, FORMATS, DataFile, expand, guard
 from counterrank.io.options import LogLike, ReadOptions, refuse_unread
 from counterrank.io.prepare import (
     Lists,
     plain_types,
     rankings_in,
-    with_events,
 )
 from counterrank.io.schema import LogSpec, resolve
 from counterrank.io.score_join import with_scores

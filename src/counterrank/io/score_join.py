@@ -6,26 +6,37 @@ by piece, and its rows keep their order. A log that lists no candidates gets tho
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from counterrank.common.errors import ConfigError, LogError
-from counterrank.common.findings import PASSED, WARNED, Finding
-from counterrank.common.texts import in_percent, listed, suggestion
+from counterrank.common.findings import PASSED, Finding
+from counterrank.common.texts import in_percent, listed
 from counterrank.data.events import JoinedScores
 from counterrank.io import prepare, sql, tables, values
-from counterrank.io.files import DataFile, expand
+from counterrank.io.beside import Scores
+from counterrank.io.files import DataFile
+from counterrank.io.join import (
+    KeyColumns,
+    Pieces,
+    TableJoin,
+    counted,
+    key_column,
+    key_files,
+    key_name,
+    no_column,
+    refuse_uneven,
+    table_files,
+    with_columns,
+)
 from counterrank.io.options import ReadOptions
 from counterrank.io.roles import named, target_of
-from counterrank.io.scores import Scores
 
-#: Shares of rows from which on a finding warns: of the table that name no candidate, and that repeat another.
-_ORPHANS, _DOUBLED = 0.01, 0.001
+#: Share of rows that repeat another, from which on a finding warns.
+_DOUBLED = 0.001
 
 #: Files of a log, how they are read, and what became of its tables of scores.
 WithScores = tuple[list[DataFile], ReadOptions, tuple[JoinedScores, ...]]
@@ -38,6 +49,11 @@ class ScoreTable:
     scores: Scores
     keys: tuple[tuple[str, str], ...]
     columns: dict[str, str]
+
+    @property
+    def used(self) -> set[str]:
+        """The columns of the table that are looked at."""
+        return {*(theirs for _, theirs in self.keys), *self.columns.values()}
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -81,16 +97,15 @@ def described(scores: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
     joinable = {*log.names, *log.item, "ranking"}
     for shown, theirs in keys:
         if shown not in joinable:
-            raise LogError(
-                f"the log has no column '{shown}' for the join with scores{suggestion(shown, log.names)}",
-                remedy=f"columns are {listed(log.names)}",
-            )
-        _refuse_absent(scores, schema, theirs, "to join by")
+            raise no_column("the log", shown, "for the join with scores", log.names)
+        if theirs not in schema.names:
+            raise no_column(scores.title, theirs, "to join by", schema.names)
     used = {theirs for _, theirs in keys}
     if scores.columns is not None:
         columns = {f"{name}_scores": column for name, column in scores.columns.items()}
         for column in columns.values():
-            _refuse_absent(scores, schema, column, "with scores")
+            if column not in schema.names:
+                raise no_column(scores.title, column, "with scores", schema.names)
     else:
         mapped = {
             column: column
@@ -126,27 +141,19 @@ def described(scores: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
 _INDEX = ("", "Unnamed: 0", "__index_level_0__")
 
 
-def _refuse_absent(scores: Scores, schema: pa.Schema, column: str, use: str) -> None:
-    if column not in schema.names:
-        raise LogError(
-            f"{scores.title} has no column '{column}' {use}{suggestion(column, schema.names)}",
-            remedy=f"columns are {listed(schema.names)}",
-        )
-
-
 def _usual_keys(scores: Scores, schema: pa.Schema, log: LogColumns) -> tuple[tuple[str, str], ...]:
     """Return the keys that nobody named: the request and the item, as both tables call them."""
     options = log.options
-    plain = [
-        item.name for item in schema if not (pa.types.is_floating(item.type) or _nested(item.type))
-    ]
+    unlike_keys = (pa.types.is_floating, pa.types.is_nested, pa.types.is_boolean)
+    plain = [item.name for item in schema if not any(kind(item.type) for kind in unlike_keys)]
     shared_names = [name for name in plain if name in log.names]
     mine = str(options.column("ranking"))
     request = mine if mine in log.names else next(iter(named(shared_names, "ranking")), "")
     item = str(options.column("action"))
     theirs = item if item in plain else next(iter(named(plain, "action")), "")
-    keys = [(request, _alike(request, plain, "ranking"))] if request else []
-    if len(keys) == 0 or not keys[0][1]:
+    theirs_too = request if request in plain else next(iter(named(plain, "ranking")), "")
+    keys = [(request, theirs_too)]
+    if not (request and theirs_too):
         # Other columns that both have name the request together: a query and a day, say.
         further = [
             name for name in shared_names if name != theirs and not named([name], "position")
@@ -160,14 +167,6 @@ def _usual_keys(scores: Scores, schema: pa.Schema, log: LogColumns) -> tuple[tup
             "(--scores-join; on= of counterrank.Scores)",
         )
     return (*keys, ("action", theirs))
-
-
-def _alike(mine: str, names: Sequence[str], role: str) -> str:
-    return mine if mine in names else next(iter(named(names, role)), "")
-
-
-def _nested(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_nested(kind) or pa.types.is_boolean(kind))
 
 
 def log_columns(files: Sequence[DataFile], options: ReadOptions) -> LogColumns:
@@ -184,27 +183,11 @@ def log_columns(files: Sequence[DataFile], options: ReadOptions) -> LogColumns:
     return LogColumns(tuple(dict.fromkeys(names)), options)
 
 
-def table_files(source: Any) -> list[DataFile]:
-    """Return a table as Parquet files: those of a path, or what a table in memory is written to."""
-    if isinstance(source, str):
-        return [tables.parquet(file) for file in expand(source)]
-    from counterrank.io.reading import as_table
-
-    return tables.written([(prepare.plain_types(as_table(source)), "the table of scores")])
-
-
 def targets_of(options: ReadOptions, log: LogColumns) -> tuple[str, ...]:
     """Return the targets that the tables of scores beside a log hold."""
     targets: list[str] = []
     for scores in options.scores:
-        path = scores.path
-        if isinstance(path, str):
-            schema = tables.schema(tables.parquet(expand(path)[0]))
-        else:
-            from counterrank.io.reading import as_table
-
-            schema = as_table(path).schema
-        table = described(scores, schema, log)
+        table = described(scores, tables.schema(table_files(scores.path)[0]), log)
         targets += table.targets
         log = replace(log, names=(*log.names, *table.columns))
     return tuple(dict.fromkeys(targets))
@@ -224,14 +207,15 @@ def with_scores(files: list[DataFile], options: ReadOptions) -> WithScores:
             [tables.schema(file) for file in theirs], promote_options="permissive"
         )
         table = described(scores, schema, log_columns(files, options))
-        files = tables.written(_ScoreJoin(files, theirs, table, options, reports).pieces())
+        refuse_uneven(theirs, table.used)
+        files = tables.written(_LogScores(files, theirs, table, options, reports).pieces())
         if options.logger is not None and not options.logger.teams:
             policies = {**{name: options.logger for name in table.targets}, **policies}
     return files, replace(options, scores=(), policies=policies), tuple(reports)
 
 
-class _ScoreJoin:
-    """One table of scores, joined to the candidates of a log."""
+class _LogScores:
+    """A log, and how a table of scores is joined to its candidates."""
 
     def __init__(
         self,
@@ -246,75 +230,112 @@ class _ScoreJoin:
         self.options = options
         self.items = [i for i, (shown, _) in enumerate(table.keys) if shown in self.log.item]
         self.requests = [i for i in range(len(table.keys)) if i not in self.items]
-        self.scores = [f"s{j}" for j in range(len(table.columns))]
 
-    def pieces(self) -> Iterator[tuple[pa.Table, str]]:
+    def pieces(self) -> Pieces:
         """Yield the log with the columns of scores, piece by piece."""
-        log_keys = tables.written((piece, "") for piece in self._log_keys())
-        with prepare.connected([*self.theirs, *log_keys]) as opened:
-            self._number(opened, log_keys)
+        log_files = key_files(self._read(), self._lists, self._keys)
+        with prepare.connected([*self.theirs, *log_files]) as opened:
+            join = ScoreJoin(opened, self.table, self.theirs, log_files)
             if self.log.is_long or self.log.lists_candidates or not self.items:
-                yield from self._scored(opened)
+                # A reader that is held keeps the connection from its next query.
+                yield from with_columns(
+                    self._read(),
+                    sql.batches(opened, join.of_log()),
+                    [*self.table.columns],
+                    self._lists,
+                )
             else:
-                yield from self._gathered(opened)
+                yield from self._gathered(join)
             if self.log.is_long:
-                yield from self._further(opened)
-            self.reports.append(self._report(opened))
+                yield from self._further(join)
+            self.reports.append(join.report())
 
-    def _read(self) -> Iterator[tuple[pa.Table, str]]:
+    def _read(self) -> Pieces:
         return ((piece, file.title) for file in self.files for piece in tables.batches(file))
 
-    def _log_keys(self) -> Iterator[pa.Table]:
-        """Yield the keys of the log: one row for each of its rows, or for each entry of its lists."""
-        start = 0
-        for piece, _ in self._read():
-            columns: dict[str, Any] = {}
-            if self.log.is_long or not self.items:
-                number, row = start + np.arange(piece.num_rows), None
-            else:
-                lists = values.as_lists(piece[self.log.list_column], self.log.list_column)
-                row, place = values.places(values.entry_counts(lists))
-                number = ((start + row) << 20) + place
-            columns[" id"] = pa.array(number)
-            for i, (shown, _) in enumerate(self.table.keys):
-                if i in self.items and row is not None:
-                    columns[f"k{i}"] = lists.flatten()
-                    continue
-                name = shown if shown in piece.column_names else str(self.options.column(shown))
-                tables.refuse_missing([name], piece.column_names)
-                column = values.plain(values.one_chunk(piece[name]))
-                columns[f"k{i}"] = column if row is None else column.take(pa.array(row))
-            if self.log.is_long:
-                place_name = str(self.options.column("position"))
-                columns["p"] = values.plain(values.one_chunk(piece[place_name]))
-            start += piece.num_rows
-            yield prepare.plain_types(pa.table(columns))
+    def _lists(self, piece: pa.Table) -> pa.Array | None:
+        """Return the items that are scored, where rows list them."""
+        if self.log.is_long or not self.items:
+            return None
+        return values.as_lists(piece[self.log.list_column], self.log.list_column)
 
-    def _number(self, opened: Any, log_keys: Sequence[DataFile]) -> None:
-        """Make the tables `log` of keys, and `scores` with one row for each key."""
-        paths = ", ".join(sql.literal(os.path.abspath(file.path)) for file in log_keys)
-        parts = [prepare.native_query(file, j) for j, file in enumerate(self.theirs)]
-        opened.execute(f"CREATE TEMP VIEW given AS {' UNION ALL BY NAME '.join(parts)}")
-        kinds = {item.name: item.type for item in tables.schema(log_keys[0])}
-        theirs = sql.table(opened, "SELECT * FROM given LIMIT 0").schema
-        keys, own_keys = [], []
-        for i, (_, theirs_name) in enumerate(self.table.keys):
-            mine, their_type = kinds[f"k{i}"], theirs.field(theirs_name).type
-            key, own_key = f"k{i}", sql.name(theirs_name)
-            if values.is_text(mine) != values.is_text(their_type):
-                # Items in lists that are text may be numbers, and CSV has no types: 7 and '7' are one.
-                key, own_key = f"CAST({key} AS VARCHAR)", f"CAST({own_key} AS VARCHAR)"
-            keys.append(f"{key} AS k{i}")
-            own_keys.append(f"{own_key} AS k{i}")
-        opened.execute(
-            f"CREATE TEMP TABLE log AS SELECT * REPLACE ({', '.join(keys)}) "
-            f"FROM read_parquet([{paths}], union_by_name = true)"
-        )
+    def _keys(self, piece: pa.Table, items: pa.Array | None) -> KeyColumns:
+        for i, (shown, _) in enumerate(self.table.keys):
+            if i in self.items and items is not None:
+                yield f" k{i}", items.flatten(), True
+            else:
+                yield f" k{i}", key_column(piece, self._column(shown)), False
+        if self.log.is_long:
+            yield "p", key_column(piece, str(self.options.column("position"))), False
+
+    def _column(self, key: str) -> str:
+        return key if key in self.log.names else str(self.options.column(key))
+
+    def _gathered(self, join: ScoreJoin) -> Pieces:
+        """Yield the log with candidates: for each ranking the items that the table scores, and those shown."""
+        reader = sql.batches(join.opened, join.of_pages(self.requests, self.items))
+
+        def filled() -> Pieces:
+            # Rankings without an item have no key.
+            for piece, shown in self._read():
+                if not values.entry_counts(self._lists(piece)).all():
+                    raise LogError(
+                        f"{shown}: a ranking shows no item, so its candidates cannot be found by their scores",
+                        remedy="leave out rows without items, or add a column 'candidates'",
+                    )
+                yield piece, shown
+
+        names = [str(self.options.column("candidates")), *self.table.columns]
+        return with_columns(filled(), reader, names, lambda _: None)
+
+    def _further(self, join: ScoreJoin) -> Pieces:
+        """Yield rows of candidates that a log of shown items lacks: items of its requests in the table alone."""
+        ranking = str(self.options.column("ranking"))
+        keys = [shown for shown, _ in self.table.keys]
+        page_keys = {ranking, "ranking"} & {keys[i] for i in self.requests}
+        (unshown,) = join.row("SELECT count(*) FROM log WHERE p IS NULL OR p < 0")
+        if not page_keys or not self.items or unshown:
+            return
+        names = [*map(self._column, keys), *self.table.columns]
+        schema = tables.schema(self.files[0])
+        for batch in sql.batches(join.opened, join.unlisted(self.requests, names)):
+            rows = tables.as_table(batch)
+            missing = {
+                item.name: pa.nulls(rows.num_rows, item.type)
+                for item in schema
+                if item.name not in names
+            }
+            known = {
+                name: rows[name].cast(schema.field(name).type)
+                if name in schema.names
+                else rows[name]
+                for name in names
+            }
+            yield (
+                pa.table({**dict.fromkeys(schema.names), **known, **missing}),
+                self.files[0].title,
+            )
+
+
+class ScoreJoin(TableJoin):
+    """The scores in a connection with the keys of a log: a table `scores` with one row for each key."""
+
+    def __init__(
+        self,
+        opened: Any,
+        table: ScoreTable,
+        files: Sequence[DataFile],
+        log_files: Sequence[DataFile],
+    ) -> None:
+        super().__init__(opened, table.scores, table.keys, files, log_files)
+        self.by_target = table.columns
+        self.scores = [f"s{j}" for j in range(len(table.columns))]
+        #: The query of rows that became candidates of a page, once there are any.
+        self.added = ""
         numbers = ", ".join(
             f"CAST({sql.name(column)} AS DOUBLE) AS {name}"
-            for name, column in zip(self.scores, self.table.columns.values(), strict=True)
+            for name, column in zip(self.scores, table.columns.values(), strict=True)
         )
-        by = self._by("")
         # Rows of one key that say the same are one; where they differ, nobody knows which is right.
         agreed = ", ".join(
             f"CASE WHEN min({name}) = max({name}) AND NOT isnan(max({name})) THEN min({name}) END AS {name}"
@@ -322,239 +343,124 @@ class _ScoreJoin:
         )
         differ = " OR ".join(f"min({name}) < max({name})" for name in self.scores)
         opened.execute(
-            f"CREATE TEMP TABLE scores AS SELECT {by}, {agreed}, count(*) AS c, {differ} AS differ "
-            f"FROM (SELECT {', '.join(own_keys)}, {numbers} FROM given) GROUP BY {by}"
+            f"CREATE TEMP TABLE scores AS SELECT {self.by('')}, {agreed}, count(*) AS c, {differ} AS differ "
+            f"FROM (SELECT {self.by('')}, {numbers} FROM beside) GROUP BY {self.by('')}"
         )
 
-    def _by(self, table: str, keys: Sequence[int] | None = None) -> str:
-        chosen = range(len(self.table.keys)) if keys is None else keys
-        return ", ".join(f"{table}k{i}" for i in chosen)
-
-    def _same(self, left: str, right: str, keys: Sequence[int] | None = None) -> str:
-        chosen = range(len(self.table.keys)) if keys is None else keys
-        return " AND ".join(f"{left}.k{i} = {right}.k{i}" for i in chosen)
-
-    def _scored(self, opened: Any) -> Iterator[tuple[pa.Table, str]]:
-        """Yield the log with the scores of its rows, or of the entries of its lists."""
+    def of_log(self) -> str:
+        """Return the query of the scores of each row of the log's keys, in their order."""
         chosen = ", ".join(f"s.{name}" for name in self.scores)
-        query = f'SELECT {chosen} FROM log l LEFT JOIN scores s ON {self._same("l", "s")} ORDER BY l." id"'
-        take = prepare.taking(sql.batches(opened, query))
-        for piece, shown in self._read():
-            counts = np.ones(piece.num_rows, dtype=np.int64)
-            in_lists = not self.log.is_long and bool(self.items)
-            if in_lists:
-                name = self.log.list_column
-                counts = values.entry_counts(values.as_lists(piece[name], name))
-            scored = take(int(counts.sum()))
-            for name, column in zip(self.scores, self.table.columns, strict=True):
-                array: Any = scored[name]
-                if in_lists:
-                    array = prepare.as_listed(array, np.arange(len(array)), counts)
-                piece = piece.append_column(column, array)
-            yield piece, shown
+        return f'SELECT {chosen} FROM log l LEFT JOIN scores s ON {self.same("l", "s")} ORDER BY l." id"'
 
-    def _gathered(self, opened: Any) -> Iterator[tuple[pa.Table, str]]:
-        """Yield the log with candidates: for each ranking the items that the table scores, and those shown."""
-        by, item = self._by("", self.requests), self._by("", self.items)
-        opened.execute(
-            f'CREATE TEMP TABLE pages AS SELECT DISTINCT " id" >> 20 AS page, {by} FROM log'
+    def of_pages(self, requests: Sequence[int], items: Sequence[int]) -> str:
+        """Return the query of candidates and their scores, lists for each page: scored items, and those shown."""
+        item, unlisted = self.by("", items), f"NOT EXISTS ({self._listed})"
+        self.opened.execute(
+            f'CREATE TEMP TABLE pages AS SELECT DISTINCT " id" >> 20 AS page, {self.by("", requests)} FROM log'
         )
         columns = ", ".join(self.scores)
-        mine = f"""SELECT p.page, {self._by("s.", self.items)} AS item, {columns} FROM pages p
-            JOIN scores s ON {self._same("p", "s", self.requests)}"""
-        unscored = f"""SELECT DISTINCT " id" >> 20, {item}, {", ".join("NULL" for _ in self.scores)} FROM log l
-            WHERE {item} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM scores s WHERE {self._same("l", "s")})"""
+        of_page = self.same("p", "s", requests)
+        self.added = f"SELECT 1 FROM scores s WHERE EXISTS (SELECT 1 FROM pages p WHERE {of_page}) AND {unlisted}"
+        mine = f"SELECT p.page, {self.by('s.', items)} AS item, {columns} FROM pages p JOIN scores s ON {of_page}"
+        unscored = (
+            f'SELECT DISTINCT " id" >> 20, {item}, {", ".join("NULL" for _ in self.scores)} FROM log l '
+            f"WHERE {item} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM scores s WHERE {self.same('l', 's')})"
+        )
         lists = ", ".join(
             f"list({name} ORDER BY item) AS {name}" for name in ("item", *self.scores)
         )
-        query = f"""SELECT {lists} FROM (SELECT DISTINCT page FROM pages) LEFT JOIN ({mine} UNION ALL {unscored})
-            USING (page) GROUP BY page ORDER BY page"""
-        take = prepare.taking(sql.batches(opened, query))
-        for piece, shown in self._read():
-            # Rankings without an item have no key.
-            filled = int(
-                (values.entry_counts(values.as_lists(piece[self.log.list_column], "")) > 0).sum()
-            )
-            if filled < piece.num_rows:
-                raise LogError(
-                    f"{shown}: a ranking shows no item, so its candidates cannot be found by their scores",
-                    remedy="leave out rows without items, or add a column 'candidates'",
-                )
-            gathered = take(piece.num_rows)
-            piece = piece.append_column(str(self.options.column("candidates")), gathered["item"])
-            for name, column in zip(self.scores, self.table.columns, strict=True):
-                piece = piece.append_column(column, gathered[name])
-            yield piece, shown
-
-    def _further(self, opened: Any) -> Iterator[tuple[pa.Table, str]]:
-        """Yield rows of candidates that a log of shown items lacks: items of its requests in the table alone."""
-        ranking = str(self.options.column("ranking"))
-        keys = dict(enumerate(shown for shown, _ in self.table.keys))
-        page_keys = {ranking, "ranking"} & {keys[i] for i in self.requests}
-        (unshown,) = opened.execute("SELECT count(*) FROM log WHERE p IS NULL OR p < 0").fetchone()
-        if not page_keys or not self.items or unshown:
-            return
-        schema = tables.schema(self.files[0])
-        names = {f"k{i}": self._column(keys[i]) for i in keys}
-        chosen = [
-            *(f"s.{key} AS {sql.name(name)}" for key, name in names.items()),
-            *(
-                f"s.{name} AS {sql.name(column)}"
-                for name, column in zip(self.scores, self.table.columns, strict=True)
-            ),
-        ]
-        by = self._by("", self.requests)
-        query = (
-            f"SELECT {', '.join(chosen)} FROM scores s SEMI JOIN (SELECT DISTINCT {by} FROM log) p "
-            f"ON {self._same('s', 'p', self.requests)} ANTI JOIN log l ON {self._same('s', 'l')} "
-            f"ORDER BY {self._by('s.')}"
+        return (
+            f"SELECT {lists} FROM (SELECT DISTINCT page FROM pages) LEFT JOIN ({mine} UNION ALL {unscored}) "
+            "USING (page) GROUP BY page ORDER BY page"
         )
-        opened.execute(f"CREATE TEMP TABLE added AS {query}")
-        for batch in sql.batches(opened, "SELECT * FROM added"):
-            added_rows = tables.as_table(batch)
-            columns = {
-                name: added_rows[name].cast(schema.field(name).type)
-                if name in schema.names
-                else added_rows[name]
-                for name in added_rows.column_names
-            }
-            missing = {
-                item.name: pa.nulls(added_rows.num_rows, item.type)
-                for item in schema
-                if item.name not in columns
-            }
-            ordered = {**dict.fromkeys(schema.names), **columns, **missing}
-            yield pa.table(ordered), self.files[0].title
 
-    def _column(self, key: str) -> str:
-        return key if key in self.log.names else str(self.options.column(key))
+    def unlisted(self, requests: Sequence[int], names: Sequence[str]) -> str:
+        """Return the query of the keys and scores, by `names`, of items that pages of the log do not list."""
+        columns = [f"s.{key_name(i)}" for i in range(len(self.keys))]
+        columns += [f"s.{name}" for name in self.scores]
+        chosen = (
+            f"{column} AS {sql.name(name)}" for column, name in zip(columns, names, strict=True)
+        )
+        self.opened.execute(
+            f"CREATE TEMP TABLE added AS SELECT {', '.join(chosen)} FROM scores s SEMI JOIN (SELECT DISTINCT "
+            f"{self.by('', requests)} FROM log) p ON {self.same('s', 'p', requests)} ANTI JOIN log l ON "
+            f"{self.same('s', 'l')} ORDER BY {self.by('s.')}"
+        )
+        self.added = "SELECT * FROM added"
+        return self.added
 
-    def _report(self, opened: Any) -> JoinedScores:
+    @property
+    def _listed(self) -> str:
+        return f"SELECT 1 FROM log l WHERE {self.same('l', 's')}"
+
+    def report(self) -> JoinedScores:
         """Return what became of the rows of the table, and what the audit says of it."""
 
         def count(query: str) -> int:
-            return int(opened.execute(query).fetchone()[0] or 0)
+            return int(self.row(query)[0] or 0)
 
-        rows = count("SELECT sum(c) FROM scores")
-        keys = count("SELECT count(*) FROM scores")
-        differ = count("SELECT count(*) FROM scores WHERE differ")
-        hit = f"SELECT 1 FROM log l WHERE {self._same('l', 's')}"
-        joined = count(f"SELECT sum(c) FROM scores s WHERE EXISTS ({hit})")
-        added = self._count_added(opened, count, hit)
-        orphans, candidates = rows - joined - added, count("SELECT count(*) FROM log")
+        title, listed_too = self.title, f"EXISTS ({self._listed})"
+        rows, keys, differ, joined = map(
+            int,
+            self.row(
+                f"SELECT sum(c), count(*), count(*) FILTER (differ), coalesce(sum(c) FILTER ({listed_too}), 0) "
+                "FROM scores s"
+            ),
+        )
         if not joined:
-            raise LogError(
-                f"{self.table.scores.title}: none of the {rows:,} rows finds a candidate of the log"
-                f"{self._difference(opened)}",
-                remedy="join by columns that mean the same in both "
-                f"({listed([shown for shown, _ in self.table.keys])})",
-            )
+            raise self.none_joined(rows, "rows finds a candidate of the log")
+        added = count(f"SELECT count(*) FROM ({self.added})") if self.added else 0
+        candidates = count("SELECT count(*) FROM log")
         absent = count(
-            f"SELECT count(*) FROM log l WHERE NOT EXISTS (SELECT 1 FROM scores s WHERE {self._same('l', 's')})"
+            f"SELECT count(*) FROM log l WHERE NOT EXISTS (SELECT 1 FROM scores s WHERE {self.same('l', 's')})"
         )
         missing = {
             name.removesuffix("_scores"): absent
-            + count(f"SELECT count(*) FROM scores s WHERE {column} IS NULL AND EXISTS ({hit})")
-            for column, name in zip(self.scores, self.table.columns, strict=True)
+            + count(f"SELECT count(*) FROM scores s WHERE {column} IS NULL AND {listed_too}")
+            for column, name in zip(self.scores, self.by_target, strict=True)
         }
-        shown = self.table.scores.title
+        text = f"{in_percent(joined / rows)} of the {rows:,} rows of {title} find a candidate"
+        text += f", {added:,} name further candidates" if added else ""
         findings = [
-            Finding(
-                "scores-join",
-                PASSED,
-                f"{in_percent(joined / rows)} of the {rows:,} rows of {shown} "
-                f"find a candidate" + (f", {added:,} name further candidates" if added else ""),
-            ),
-            _finding(
+            Finding("scores-join", PASSED, text),
+            *counted(
                 "scores-orphans",
-                orphans,
+                rows - joined - added,
                 rows,
-                _ORPHANS,
-                f"rows of {shown} name no candidate of the log",
+                f"rows of {title}: name no candidate of the log",
                 "scores of other days or requests, or candidates that were not logged",
                 "score the requests of the log, and log every candidate",
             ),
-            _finding(
+            *counted(
                 "scores-doubled",
                 rows - keys,
                 rows,
-                _DOUBLED,
-                f"rows of {shown} repeat the keys of another",
+                f"rows of {title}: repeat the keys of another",
                 "a table that was written twice, or scores of two models",
                 "write one row per request and item",
+                warned=_DOUBLED,
             ),
-            _finding(
+            *counted(
                 "scores-contradictory",
                 differ,
                 keys,
-                _DOUBLED,
-                f"keys of {shown} have different scores",
+                f"keys of {title}: have different scores",
                 "scores of two models or days in one table; they count as missing",
                 "write one row per request and item",
+                warned=_DOUBLED,
             ),
             *(
-                _finding(
+                finding
+                for name, lost in missing.items()
+                for finding in counted(
                     "scores-missing",
                     lost,
                     candidates + added,
-                    1.1,
-                    f"candidates have no score of '{name}'",
+                    f"candidates: have no score of '{name}'",
                     "candidates that this ranker was not asked about",
-                    "",
+                    warned=1.1,
                 )
-                for name, lost in missing.items()
             ),
         ]
-        return JoinedScores(
-            shown,
-            rows,
-            joined,
-            orphans,
-            rows - keys,
-            added,
-            missing,
-            tuple(finding for finding in findings if finding is not None),
-        )
-
-    def _count_added(self, opened: Any, count: Callable[[str], int], hit: str) -> int:
-        """Return how many rows of the table name further candidates of a page that the log shows."""
-        temporary = opened.execute(
-            "SELECT table_name FROM duckdb_tables() WHERE temporary"
-        ).fetchall()
-        if ("added",) in temporary:
-            return count("SELECT count(*) FROM added")
-        if ("pages",) in temporary:
-            page = self._same("p", "s", self.requests)
-            return count(
-                f"SELECT count(*) FROM scores s WHERE EXISTS (SELECT 1 FROM pages p WHERE {page}) "
-                f"AND NOT EXISTS ({hit})"
-            )
-        return 0
-
-    def _difference(self, opened: Any) -> str:
-        """Show keys of both tables, where they have none in common."""
-        for i, (shown, theirs) in enumerate(self.table.keys):
-            samples = [
-                {
-                    row[0]
-                    for row in opened.execute(
-                        f"SELECT DISTINCT CAST(k{i} AS VARCHAR) FROM {table} "
-                        f"WHERE k{i} IS NOT NULL ORDER BY 1 LIMIT 20000"
-                    ).fetchall()
-                }
-                for table in ("log", "scores")
-            ]
-            if samples[0] and samples[1] and not samples[0] & samples[1]:
-                mine, scored = (min(values_)[:30] for values_ in samples)
-                return f"; '{shown}' in the log is like '{mine}', '{theirs}' in the scores like '{scored}'"
-        return ""
-
-
-def _finding(
-    code: str, count: int, total: int, warned: float, what: str, cause: str, remedy: str
-) -> Finding | None:
-    if not count:
-        return None
-    status = WARNED if count >= warned * total else PASSED
-    text = f"{count:,} of {total:,} ({in_percent(count / total)}) {what}"
-    return Finding(code, status, text, (remedy,) if status is WARNED else (), cause=cause)
+        counts = (rows, joined, rows - joined - added, rows - keys, added)
+        return JoinedScores(title, *counts, missing, tuple(findings))

@@ -20,9 +20,10 @@ from counterrank.common.errors import ConfigError, LogError
 from counterrank.common.messages import say
 from counterrank.data.events import JoinedEvents
 from counterrank.io import tables, values
+from counterrank.io.event_join import with_events
 from counterrank.io.files import DataFile, column_chunks, expand, guard
 from counterrank.io.options import ReadOptions
-from counterrank.io.prepare import Lists, rankings_of, with_events
+from counterrank.io.prepare import Lists, rankings_of
 from counterrank.io.schema import CandidateSpec, Field, LogSpec, resolve
 from counterrank.io.score_join import with_scores
 from counterrank.io.where import Where

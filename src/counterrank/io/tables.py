@@ -45,6 +45,8 @@ TEXT_BATCH = 4096
 #: A table with more columns is no log; each costs a parser kilobytes.
 MOST_COLUMNS = 20_000
 _LOOK = 1 << 20
+#: Bytes in which ids with zeros before them are looked for.
+_IDS = 1 << 16
 
 Columns = Sequence[str] | None
 
@@ -326,13 +328,14 @@ def _from_arrow(file: DataFile) -> list[DataFile]:
 def _from_csv(file: DataFile) -> list[DataFile]:
     """Return the Parquet file made of a CSV file.
 
-    Types are guessed from the first block. Where a later value does not fit, all is read again with a
-    wider type for that column and those that are numbered like it.
+    Types are guessed from the first block; numbers with zeros before them, 00012, are ids. Where a later
+    value does not fit, all is read again with a wider type for that column and those that are numbered
+    like it.
     """
     from pyarrow import csv as arrow_csv
 
-    delimiter, names = _header(file)
-    types: dict[str, pa.DataType] = {}
+    delimiter, names, padded = _header(file)
+    types: dict[str, pa.DataType] = dict.fromkeys(padded, pa.string())
 
     def pieces() -> Iterator[tuple[pa.Table, str]]:
         with byte_stream(file) as stream:
@@ -371,8 +374,8 @@ _WIDER = {
 }
 
 
-def _header(file: DataFile) -> tuple[str, list[str]]:
-    """The delimiter and the names in the first line of a CSV file."""
+def _header(file: DataFile) -> tuple[str, list[str], list[str]]:
+    """The delimiter of a CSV file, the names in its first line, and those of ids of digits with zeros before them."""
     with Unpacked(file) as stream:
         start = stream.read(_LOOK)
     # Old spreadsheets end lines with a carriage return alone, which Arrow's reader knows too.
@@ -393,7 +396,10 @@ def _header(file: DataFile) -> tuple[str, list[str]]:
             f"{file.path} has {len(names):,} columns, more than any log ({MOST_COLUMNS:,}): is it "
             "turned around, or without its line ends?"
         )
-    return delimiter, names
+    rows = csv.reader(start[:_IDS].decode("utf-8-sig", "replace").splitlines(), delimiter=delimiter)
+    cells = ((name, cell) for row in rows for name, cell in zip(names, row, strict=False))
+    padded = [name for name, cell in cells if re.fullmatch(r"0\d{2,}", cell)]
+    return delimiter, names, list(dict.fromkeys(padded))
 
 
 def _from_json(file: DataFile) -> list[DataFile]:

@@ -20,7 +20,7 @@ from counterrank.common.messages import UNANSWERED, say
 from counterrank.common.records import Json
 from counterrank.common.texts import listed
 from counterrank.io import sql, tables
-from counterrank.io.events import Events
+from counterrank.io.beside import Events
 from counterrank.io.files import DataFile, Unpacked, expand
 from counterrank.io.options import ReadOptions
 from counterrank.io.reading import Converted, Path, adapter
