@@ -290,8 +290,7 @@ def fitted_temperature(log: RankingLog) -> tuple[float, float, float] | None:
     logger = by_row(log, log.propensity)
     if logger is None or logger.spec.kind != "plackett-luce":
         return None
-    rows = slice(0, TEMPERATURE_ROWS)
-    likelihood = _likelihoods(logger.take(rows), log.action[rows]).sum(axis=1)
+    likelihood = _likelihoods(logger, log.action).sum(axis=1)
     best, top = best_temperature(likelihood)
     if not math.isfinite(best):
         return None

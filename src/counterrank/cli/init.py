@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from counterrank.cli.calls import Call
 from counterrank.common import atomic
 from counterrank.common.errors import CounterrankError
 from counterrank.io import JobGuess, guess_job
+
+#: Rankings to which the temperature is fitted.
+_FITTED = 100_000
 
 
 @click.command()
@@ -55,7 +59,7 @@ def init(log: str, events: str | None, scores: tuple[str, ...], out: str, column
         click.echo(note)
     click.echo(f"wrote {out}, from {', '.join(files)}")
     for question in guess.questions:
-        click.echo(f"open: # {question.line}    ({question.text})")
+        click.echo(f"open: {f'# {question.line}    ' * bool(question.line)}({question.text})")
     if guess.questions:
         click.echo(
             f"answer the open lines in {out}, or say --columns ROLE=NAME; then: counterrank run {out}"
@@ -81,10 +85,19 @@ def _tried(out: str, guess: JobGuess) -> str:
         reading = {name: value for name, value in call.settings.items() if name in READING}
         targets = call.settings.get("targets", ())
         with opened(call.log, targets, needs_targets=False, **reading) as (source, _):
-            fit = fitted_temperature(source.first) if guess.temperature else None
+            # What the audit finds in all rows, a fit to some of them would fail.
+            rows = source.sample(_FITTED, np.random.default_rng(0)) if guess.temperature else None
+            fit = fitted_temperature(rows) if rows is not None else None
+            joined = source.first.events
     except CounterrankError as problem:
         guess.ask("", "", f"the log cannot be read so: {problem}")
         return ""
+    if joined is not None and joined.unique:
+        guess.events["unique"] = list(joined.unique)
+        text = next(
+            f.text for f in joined.findings if f.code == "rewards-events-doubled" and f.blamed
+        )
+        guess.notes.append(f"{told}. Events with the same {', '.join(joined.unique)} count once")
     if fit is None:
         return ""
     guess.temperature, low, high = fit

@@ -17,6 +17,8 @@ class JoinedEvents:
     duplicates: int
     #: What the audit says of the join.
     findings: tuple[Finding, ...] = ()
+    #: The key of one event, where events were sent again and nobody named one.
+    unique: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, int]:
         """Return the counts."""

@@ -36,6 +36,8 @@ _NONE = 0.02
 #: Microseconds within which an equal event is the same one sent again; standard errors by which there are
 #: more of them than in as many microseconds after; the share of copies from which on all was loaded twice.
 _AGAIN, _SPREAD, _LOADED_TWICE = 10_000_000, 5.0, 0.25
+#: Rows that a key leaves out per retry, up to which it is a key of one event.
+_RETRIES = 1.1
 
 
 def with_events(
@@ -259,7 +261,16 @@ class EventJoin(TableJoin):
             findings.append(Finding("rewards-events-late", PASSED, text))
         (repeats,) = self.row("SELECT count(*) FROM repeats")
         counts = (rows + self.removed, joined, lost - elsewhere, repeats + self.removed)
-        return JoinedEvents(*counts, tuple(findings))
+        retried = any(finding.status is WARNED for finding in copies)
+        return JoinedEvents(*counts, tuple(findings), self._retry_key(repeats) if retried else ())
+
+    def _retry_key(self, repeats: int) -> tuple[str, ...]:
+        """Return the key of one event, where hardly anything repeats it but retries."""
+        key = self._key()
+        (left,) = self.row(
+            f"SELECT count(*) FROM (SELECT DISTINCT {', '.join(map(sql.name, key))} FROM events)"
+        )
+        return tuple(key) if self.rows - left <= _RETRIES * repeats else ()
 
     def _told(self, code: str, count: int, what: str, cause: str, remedy: str) -> list[Finding]:
         return counted(f"rewards-events-{code}", count, self.rows, f"events: {what}", cause, remedy)
@@ -351,23 +362,20 @@ class EventJoin(TableJoin):
             "rewards-events-doubled",
             status,
             f"{count:,} of {rows:,} events ({in_percent(count / rows)}) {what}",
-            (self._line,) if status is not PASSED else (),
+            (_unique_line(self._key()),) if status is not PASSED else (),
             cause=causes[twice],
         )
 
-    @property
-    def _line(self) -> str:
-        """The line of a job that leaves out copies: an id that they share, or else all that an event says but times."""
+    def _key(self) -> list[str]:
+        """Return the key of one event: an id that copies share, or else all that an event says but times."""
         names = [name for name in self.columns if name not in self.times]
         levels = self._levels(names)
         left = self.rows - self.row("SELECT count(*) FROM repeats")[0]
         joined_by = {theirs for _, theirs in self.keys}
-        ids = [
-            n for n in names if abs(levels[n] - left) <= NOTED * self.rows and n not in joined_by
-        ]
-        key = ids[:1] or [name for name in names if levels[name] < self.rows]
-        line = f"unique = [{', '.join(map(json.dumps, key))}]"
-        return f"count each once, with {line} in [events] (of cr.Events in Python)"
+        for name in names:
+            if abs(levels[name] - left) <= NOTED * self.rows and name not in joined_by:
+                return [name]
+        return [name for name in names if levels[name] < self.rows]
 
     def _levels(self, names: Sequence[str]) -> dict[str, int]:
         """Return how many values columns have."""
@@ -387,6 +395,11 @@ _NUMBERS = (
     "FLOAT",
     "DECIMAL",
 )
+
+
+def _unique_line(key: list[str]) -> str:
+    line = f"unique = [{', '.join(map(json.dumps, key))}]"
+    return f"count each once, with {line} in [events] (of cr.Events in Python)"
 
 
 def _aggregate(text: str) -> str:

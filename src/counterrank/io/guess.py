@@ -771,7 +771,7 @@ class LogLook:
             guess.columns[f"{target}_scores"] = column
             self.taken.add(column)
         guess.targets = [*sure, *joined]
-        shown = [self._column(target) for target in guess.targets]
+        shown = (f"{t} ({c})" if (c := self._column(t)) != t else t for t in guess.targets)
         guess.notes.append(f"targets: {', '.join(shown) or 'none found'}")
         if guess.targets or (not chosen and not in_log):
             return

@@ -13,8 +13,9 @@ from counterrank.io.roles import AMOUNTS, SHOWN, named, words
 _KINDS, _SUMS = 5, 3
 #: Share of the events of one kind that have an amount, and of others that have none.
 _HAVE, _LACK = 0.9, 0.1
-#: Share of shown items with an event of a kind, from which on it says that they were shown.
-_ALL_SHOWN = 0.9
+#: Share of shown items with an event of a kind, from which on it says that they were shown; a view is also
+#: what follows a click.
+_ALL_SHOWN, _VIEWED = 0.9, 0.5
 
 
 def guess_events(look: LogLook, events: Profile) -> None:
@@ -161,7 +162,11 @@ def _count_kinds(look: LogLook, events: Profile, keys: Keys | None, kind: str) -
         name
         for name, count in counts
         if {*SHOWN} & {*words(name)}
-        or (of_items and len(counts) > 1 and count >= _ALL_SHOWN * shown)
+        or (
+            of_items
+            and len(counts) > 1
+            and count >= (_VIEWED if "view" in name.lower() else _ALL_SHOWN) * shown
+        )
     ]
     counts = [row for row in counts if row[0] not in told] or counts
     if told:

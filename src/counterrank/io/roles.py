@@ -117,7 +117,7 @@ AMOUNTS = (
     "duration",
 )
 #: Kinds of events that say what was shown, not what users did.
-SHOWN = ("impression", "view", "shown", "displayed", "served")
+SHOWN = ("impression", "impressions", "shown", "displayed", "served")
 OLD = (
     "old",
     "prod",
