@@ -94,7 +94,7 @@ def _tried(out: str, guess: JobGuess) -> str:
         return ""
     if joined is not None and joined.unique:
         guess.events["unique"] = list(joined.unique)
-        text = next(
+        told = next(
             f.text for f in joined.findings if f.code == "rewards-events-doubled" and f.blamed
         )
         guess.notes.append(f"{told}. Events with the same {', '.join(joined.unique)} count once")

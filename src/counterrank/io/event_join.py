@@ -367,13 +367,17 @@ class EventJoin(TableJoin):
         )
 
     def _key(self) -> list[str]:
-        """Return the key of one event: an id that copies share, or else all that an event says but times."""
+        """Return the key of one event: an id that copies share, or else all that an event says but times.
+
+        A number may be an amount, which two events may have in common.
+        """
         names = [name for name in self.columns if name not in self.times]
         levels = self._levels(names)
         left = self.rows - self.row("SELECT count(*) FROM repeats")[0]
         joined_by = {theirs for _, theirs in self.keys}
         for name in names:
-            if abs(levels[name] - left) <= NOTED * self.rows and name not in joined_by:
+            may_be_id = name not in joined_by and not values.is_number(self.columns[name])
+            if may_be_id and abs(levels[name] - left) <= NOTED * self.rows:
                 return [name]
         return [name for name in names if levels[name] < self.rows]
 
