@@ -316,9 +316,9 @@ class TableCommand(click.Command):
         keys = len(self.spec.options) - len(self.spec.on_line)
         hidden = len(self.spec.on_line) - len(names)
         hint = f"{hidden} more options: --help-all. " if hidden else ""
-        if beside := [OPTIONS[name].spelled for name in BESIDE if name not in self.spec.on_line]:
+        if unlisted := [OPTIONS[name].spelled for name in BESIDE if name not in self.spec.on_line]:
             # Lines of their own: a name would be broken at its dashes.
-            formatter.write_text(f"\b\nAlso, as for evaluate:\n{' '.join(beside)}\n")
+            formatter.write_text(f"\b\nAlso, as for evaluate:\n{' '.join(unlisted)}\n")
         formatter.write_text(
             f"{hint}{keys} more can be given as --config KEY=VALUE or in a job file."
         )

@@ -136,8 +136,10 @@ def _unique(events: Profile, used: set[str]) -> list[str]:
         if c.form != "time" and not events.is_epoch(c)
     )
     for column in unused:
+        # An amount is no id, even where no two events have the same.
+        may_be_id = column.form == "text" or (column.form == "whole" and "id" in words(column.name))
         if (
-            not column.may_be_key
+            not may_be_id
             or not 0.5 * events.rows <= column.levels < events.rows
             or column.filled < events.rows
         ):

@@ -305,14 +305,14 @@ class _LogScores:
                 for item in schema
                 if item.name not in names
             }
-            known = {
+            joined = {
                 name: rows[name].cast(schema.field(name).type)
                 if name in schema.names
                 else rows[name]
                 for name in names
             }
             yield (
-                pa.table({**dict.fromkeys(schema.names), **known, **missing}),
+                pa.table({**dict.fromkeys(schema.names), **joined, **missing}),
                 self.files[0].title,
             )
 
@@ -354,7 +354,7 @@ class ScoreJoin(TableJoin):
 
     def of_pages(self, requests: Sequence[int], items: Sequence[int]) -> str:
         """Return the query of candidates and their scores, lists for each page: scored items, and those shown."""
-        item, unlisted = self.by("", items), f"NOT EXISTS ({self._listed})"
+        item, unlisted = self.by("", items), f"NOT EXISTS ({self._same_key})"
         self.opened.execute(
             f'CREATE TEMP TABLE pages AS SELECT DISTINCT " id" >> 20 AS page, {self.by("", requests)} FROM log'
         )
@@ -390,7 +390,7 @@ class ScoreJoin(TableJoin):
         return self.added
 
     @property
-    def _listed(self) -> str:
+    def _same_key(self) -> str:
         return f"SELECT 1 FROM log l WHERE {self.same('l', 's')}"
 
     def report(self) -> JoinedScores:
@@ -399,11 +399,11 @@ class ScoreJoin(TableJoin):
         def count(query: str) -> int:
             return int(self.row(query)[0] or 0)
 
-        title, listed_too = self.title, f"EXISTS ({self._listed})"
+        title, in_log = self.title, f"EXISTS ({self._same_key})"
         rows, keys, differ, joined = map(
             int,
             self.row(
-                f"SELECT sum(c), count(*), count(*) FILTER (differ), coalesce(sum(c) FILTER ({listed_too}), 0) "
+                f"SELECT sum(c), count(*), count(*) FILTER (differ), coalesce(sum(c) FILTER ({in_log}), 0) "
                 "FROM scores s"
             ),
         )
@@ -416,7 +416,7 @@ class ScoreJoin(TableJoin):
         )
         missing = {
             name.removesuffix("_scores"): absent
-            + count(f"SELECT count(*) FROM scores s WHERE {column} IS NULL AND {listed_too}")
+            + count(f"SELECT count(*) FROM scores s WHERE {column} IS NULL AND {in_log}")
             for column, name in zip(self.scores, self.by_target, strict=True)
         }
         text = f"{in_percent(joined / rows)} of the {rows:,} rows of {title} find a candidate"
