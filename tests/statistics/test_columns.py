@@ -26,8 +26,9 @@ UNITS = RNG.integers(0, 9, N)
 def sums(rows=slice(None), *, units=False, beside=()):
     bucket = UNITS[rows] if units else None
     totals = {key: column[rows] for key, column in TOTALS.items()}
-    places = {key: column[:, rows] for key, column in PLACES.items()}
-    block = PositionSums.of(places, bucket, {key: totals[key] for key in beside})
+    places = np.stack([column[:, rows] for column in PLACES.values()], axis=1)
+    chosen = {key: totals[key] for key in beside}
+    block = PositionSums.of(tuple(PLACES), places, bucket, chosen)
     return ColumnSums(tuple(totals), sums_of([*totals.values()], bucket), (block,))
 
 

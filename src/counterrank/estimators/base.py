@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counterrank.common.arrays import Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.blas import single_blas_thread
 from counterrank.common.errors import ConfigError, EstimatorError
 from counterrank.common.messages import Message, code_of, say
@@ -215,7 +215,7 @@ class Estimate(Record):
         value, pair = solution.total, pair or (solution.total, solution.logged)
         if places is None:
             places = list(zip(solution.positions, solution.logged_positions, strict=True))
-        lifts = [contrast(*place)[0] for place in places]
+        lifts = [k.zero_like() if k is base else k - base for k, base in places]
         estimate = cls(
             target,
             estimator,
@@ -437,6 +437,11 @@ class View(Memo):
     def reward(self) -> Floats:
         """Rewards (n, K) in Fortran order, the layout in which sums over rows are fast."""
         return np.asfortranarray(self.batch.reward)
+
+    @cached_property
+    def shown(self) -> Bools:
+        """Where an item stands (n, K), in the same layout."""
+        return np.asfortranarray(self.batch.action >= 0)
 
     def standard(self, kinds: Collection[str]) -> dict[str, KindMoments]:
         """Return moments and rows of standard weights, made in one pass and kept; see `moments_of_ratios`."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from counterrank.common.arrays import Floats, Ints, Summed
 from counterrank.data.log import RankingLog
 from counterrank.statistics import ColumnSums, Key, PositionSums, sums_of
@@ -32,7 +34,7 @@ class PositionColumns:
 
     ============  ==================================================================================
     `keys`        their names
-    `rows`        makes them (K, n), one for each key
+    `rows`        makes a table of them (K, p, n)
     `sums`        makes their sums over all rows of the batch, where these are known without products
     `beside`      keys of row totals whose products with the columns are needed
     `by_unit`     whether they are summed by unit where the log has units
@@ -41,7 +43,7 @@ class PositionColumns:
     """
 
     keys: tuple[Key, ...]
-    rows: Callable[[], Sequence[Floats]]
+    rows: Callable[[], Floats]
     sums: Callable[[], PositionSums] | None = None
     beside: tuple[Key, ...] = ()
     by_unit: bool = True
@@ -100,13 +102,15 @@ class Block:
             and weight is None
         ):
             return first.sums()
-        columns: dict[Key, Floats] = {}
-        for position_columns in self.parts:
-            for key, column in zip(position_columns.keys, position_columns.rows(), strict=True):
-                of_rows = column if all_rows else column[:, rows]
-                columns[key] = of_rows if weight is None else of_rows * weight
+        keys, table = first.keys, first.rows()
+        if len(self.parts) > 1:
+            named = dict(zip(keys, table.swapaxes(0, 1), strict=True))
+            for columns in self.parts[1:]:
+                named |= dict(zip(columns.keys, columns.rows().swapaxes(0, 1), strict=True))
+            keys, table = tuple(named), np.stack([*named.values()], axis=1)
+        table = _weighted(table[:, :, rows], weight)
         beside = {key: _weighted(totals[key][rows], weight) for key in self.beside}
-        return PositionSums.of(columns, bucket, beside, products=all_rows)
+        return PositionSums.of(keys, table, bucket, beside, products=all_rows)
 
 
 def _weighted(column: Floats, weight: Floats | None) -> Floats:

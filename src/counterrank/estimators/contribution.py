@@ -118,9 +118,9 @@ class ContributionFit(Fitted):
                 totals |= dict(zip(self.page_y, y.T, strict=True))
         control_keys = tuple(self.page_w) if self.aggregate == "control" else ()
 
-        def places() -> list[Floats]:
+        def places() -> Floats:
             y, w = self.rows(view)
-            return [view.reward.T, y.T, w.T]
+            return np.stack([view.reward.T, y.T, w.T], axis=1)
 
         positions = PositionColumns(
             (logged(self.workspace.metric), self.y, self.w),

@@ -232,20 +232,21 @@ class Predictions(ModelAverage):
         else:
             predicted = self._exact(view, fold_of_row)
         # Model by model: all of them at once would be the largest arrays of an evaluation.
-        (q, mean, delta), totals = np.zeros((3, n, K)), np.empty((len(averaged.models), n))
+        average, totals = np.zeros((3, K, n)), np.empty((len(averaged.models), n))
         for j, (own_q, own_mean, own_delta) in enumerate(predicted):
-            q += averaged.shares[j] * own_q
-            mean += averaged.shares[j] * own_mean
-            delta += averaged.shares[j] * own_delta
+            for number, values in enumerate((own_q, own_mean, own_delta)):
+                average[number] += averaged.shares[j] * values.T
             # A product with ones sums short rows ten times as fast as `sum` does.
             totals[j] = own_mean @ alpha + own_delta @ np.ones(K)
+        # Position by position in memory, as weights are.
+        q, mean, delta = average.swapaxes(1, 2)
         return Prediction(q, mean, delta, totals, volume)
 
     def _exact(self, view: View, fold: Ints) -> Iterator[ThreeArrays]:
         """Yield q, its mean under the target and surprises (n, K) of each closed-form model."""
         batch, logged = view.batch, self._logged(view)
         for model in self.models:
-            past = model.history(logged, batch.reward, fold, batch.position_weights)
+            past = model.history(logged, view.reward, fold, batch.position_weights)
             yield past.q, model.mean_under(batch, view.target, fold), past.delta
 
     def _averaged(

@@ -106,7 +106,8 @@ class RewardModel(ABC):
         Here expectations do not depend on the rewards above, and surprises are plain residuals.
         """
         q = self.expected(rankings, fold)
-        residual = np.where(rankings.item >= 0, reward - q, 0.0)
+        residual = reward - q
+        residual[rankings.item < 0] = 0.0
         return History(q, residual if alpha is None else alpha * residual)
 
 

@@ -228,7 +228,7 @@ def logged_values(layout: Layout, arrays: Arrays, coef: Floats, row: Ints | None
     products, crossed = layout.products, layout.d if layout.cross else 0
     return values_of(
         layout.slots, products, crossed, arrays.action, row, arrays.fit, arrays.x, coef
-    )
+    ).T
 
 
 @vector_jit
@@ -242,7 +242,7 @@ def values_of(  # noqa: C901
     x: Floats,
     coef: Floats,
 ) -> Floats:
-    """Return z' coef[fit, k, a_k] (m, K) of rankings of the requests `row` (m,), zero in the padding.
+    """Return z' coef[fit, k, a_k] (K, m) of rankings of the requests `row` (m,), zero in the padding.
 
     `crossed` context columns are multiplied by counts.
     """
@@ -251,7 +251,7 @@ def values_of(  # noqa: C901
     dense = p + len(b) + A * crossed
     count, z, computed_for = np.empty(A), np.empty((A, dense)), np.full(A, -1)
     # Slots with the same action share their columns.
-    out = np.zeros((m, K))
+    out = np.zeros((K, m))
     for i in range(m):
         r, f, length = row[i], fit[i], 0
         count[:] = 0.0
@@ -279,7 +279,7 @@ def values_of(  # noqa: C901
             for neighbour in range(length):
                 if neighbour != k:
                     value += coef[f, k, u, dense + slots[k, neighbour] * A + action[i, neighbour]]
-            out[i, k] = value
+            out[k, i] = value
     return out
 
 

@@ -131,7 +131,7 @@ def mean_values(
 ) -> Floats:
     """Return E_pi z' coef (n, K) for independent positions (n, 1 or K, A), zero but at `positions`."""
     if not len(positions):
-        return np.zeros(arrays.action.shape)
+        return np.zeros(arrays.action.shape, order="F")
     if distribution.shape[1] == 1 and bool((arrays.lengths == layout.K).all()):
         return _alike_means(layout, arrays, distribution, coef, positions)
     if not (arrays.lengths == layout.K).all():
@@ -139,7 +139,7 @@ def mean_values(
     crossed, chance = layout.d if layout.cross else 0, np.ascontiguousarray(distribution)
     return means_of(
         layout.slots, layout.products, crossed, positions, arrays.fit, arrays.x, chance, coef
-    )
+    ).T
 
 
 def _alike_means(
@@ -149,14 +149,14 @@ def _alike_means(
     # The mean of a block depends only on its size: all blocks become one, and all positions have the
     # same columns, so that a product of matrices serves them all.
     layout, coef = _one_block(layout, coef[:, positions], positions)
-    out = np.zeros(arrays.action.shape)
+    out = np.zeros(arrays.action.shape[::-1])
     for f, rows in blocks_of(arrays.fit):
         group, columns = arrays.take(rows), np.empty((layout.width, len(rows)))
         chance = expected(distribution[rows], group.lengths, layout.K)
         next(columns_of(layout, group, chance, [0], columns))
         value = (coef[f].reshape(-1, layout.width) @ columns).reshape(len(positions), layout.A, -1)
-        out[np.ix_(rows, positions)] = (value * chance[0]).sum(axis=1).T
-    return out
+        out[np.ix_(positions, rows)] = (value * chance[0]).sum(axis=1)
+    return out.T
 
 
 @vector_jit
@@ -170,7 +170,7 @@ def means_of(  # noqa: C901
     distribution: Floats,
     coef: Floats,
 ) -> Floats:
-    """Return E_pi z' coef (n, K), the own action summed out; see `columns_of`.
+    """Return E_pi z' coef (K, n), the own action summed out; see `columns_of`.
 
     `crossed` context columns are multiplied by counts. The distribution is zero in the padding.
     """
@@ -179,7 +179,7 @@ def means_of(  # noqa: C901
     squares, last = p + A * crossed, distribution.shape[1] - 1
     dense = squares + len(b)
     total, count, spread, z = np.empty(A), np.empty(A), np.empty(len(b)), np.empty(width)
-    out = np.zeros((n, K))
+    out = np.zeros((K, n))
     for i in range(n):
         f = fit[i]
         total[:], spread[:] = 0.0, 0.0
@@ -216,7 +216,7 @@ def means_of(  # noqa: C901
                 for j in range(width):
                     value += z[j] * coef[f, k, u, j]
                 mean += distribution[i, place, u] * value
-            out[i, k] = mean
+            out[k, i] = mean
     return out
 
 
@@ -241,7 +241,7 @@ def logistic_means(
     """
     # A logistic fit has coefficients on indicators alone.
     plain, used = layout.plain
-    columns, out = arrays.x[:, : layout.d + 1], np.empty((len(draws), len(positions)))
+    columns, out = arrays.x[:, : layout.d + 1], np.empty((len(positions), len(draws)))
     coef_used = np.ascontiguousarray(coef[..., used])
     fill_logistic(
         plain.slots[positions],
@@ -253,7 +253,7 @@ def logistic_means(
         positions,
         out,
     )
-    return out
+    return out.T
 
 
 @vector_jit
@@ -267,7 +267,7 @@ def fill_logistic(
     positions: Ints,
     out: Floats,
 ) -> None:
-    """Fill out (n, Q) with the mean over draws and own actions; `columns` (n, D') come before the blocks."""
+    """Fill out (Q, n) with the mean over draws and own actions; `columns` (n, D') come before the blocks."""
     (n, S, K), A, dense = draws.shape, distribution.shape[2], columns.shape[1]
     for i in range(n):
         for q in range(len(positions)):
@@ -284,7 +284,7 @@ def fill_logistic(
                         if neighbour != k and item >= 0:
                             value += coef[fold[i], q, u, dense + slots[q, neighbour] * A + item]
                     total += chance / (1.0 + np.exp(-value))
-            out[i, q] = total / S
+            out[q, i] = total / S
 
 
 def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | None:

@@ -208,11 +208,26 @@ def variants_for(rankings: Rankings) -> tuple[Variant, ...]:
 
 
 def whole_distribution(batch: RankingLog, name: str) -> Floats | None:
-    """Return a policy's distribution as (n, 1 or K, A), contiguous, or None when the log does not have it."""
+    """Return a policy's distribution as (n, 1 or K, A), contiguous, or None when the log does not have it.
+
+    Where all positions have the same, one of them stands for all: means and draws are then much cheaper.
+    """
     table = batch.distribution(name)
     if table is None:
         return None
-    return np.ascontiguousarray(table if table.ndim == 3 else table[:, None, :])
+    whole = table if table.ndim == 3 else table[:, None, :]
+    return np.ascontiguousarray(whole[:, :1] if _alike(whole) else whole)
+
+
+@jit
+def _alike(table: Floats) -> bool:
+    """Return whether all positions of a table (n, K, A) are the same."""
+    for i in range(table.shape[0]):
+        for k in range(1, table.shape[1]):
+            for a in range(table.shape[2]):
+                if table[i, k, a] != table[i, 0, a]:
+                    return False
+    return True
 
 
 def can_average(batch: RankingLog, target: str) -> bool:

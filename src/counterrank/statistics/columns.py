@@ -43,18 +43,21 @@ class PositionSums:
     @classmethod
     def of(
         cls,
-        columns: Mapping[Key, Floats],
+        keys: tuple[Key, ...],
+        table: Floats,
         bucket: Ints | None = None,
         beside: Mapping[Key, Floats] | None = None,
         *,
         products: bool = True,
     ) -> Self:
-        """Return the sums of columns (K, n) of one batch, weighted already where rows have weights.
+        """Return the sums of columns of one batch, weighted already where rows have weights.
 
         Parameters
         ----------
-        columns
-            The columns by key.
+        keys
+            The names of the columns.
+        table
+            The columns (K, p, n).
         bucket
             (n,) the bucket of each row's unit, where sums by unit take the place of products.
         beside
@@ -62,7 +65,6 @@ class PositionSums:
         products
             Whether products of the columns are needed.
         """
-        table = np.stack([*columns.values()], axis=1)  # (K, p, n)
         K, p, n = table.shape
         by_unit = gram = cross = None
         # Weights too large for a number are reported by the estimator they belong to.
@@ -74,7 +76,7 @@ class PositionSums:
                 gram = table @ table.transpose(0, 2, 1)
             if beside:
                 cross = table @ np.stack([*beside.values()]).T
-            return cls(tuple(columns), table.sum(axis=2), gram, by_unit, tuple(beside or ()), cross)
+            return cls(keys, table.sum(axis=2), gram, by_unit, tuple(beside or ()), cross)
 
     def __add__(self, other: Self) -> Self:
         return replace(

@@ -12,11 +12,11 @@ from counterrank.estimators.auto import solving
 from counterrank.estimators.auto.auto import AutoFit
 from counterrank.estimators.auto.nuisances import (
     aim_sums,
-    by_position,
     correction,
     cut,
     fit_aimed,
     log_ratios,
+    ratio_sums,
     span_of,
 )
 from counterrank.estimators.auto.rule import decide
@@ -90,7 +90,7 @@ def test_independent_positions_have_exact_means():
     shown = np.array([[True, True], [True, True], [True, False], [True, True]])
     span = (-0.4, 0.6)
     logged = rng.uniform(0.2, 3.0, size=(4, 2))
-    h, by_logger, by_target = by_position(span, new, old, logged, shown)
+    h, by_logger, by_target = ratio_sums(span, new, old, logged, np.where(shown, 1, -1))
     ratio = np.clip(np.log(new / old), -0.4, 0.6)
     for i in range(4):
         places = np.flatnonzero(shown[i])
@@ -182,6 +182,11 @@ def test_means_of_log_ratios_equal_plain_loops(old_places, new_places):
     shown = np.arange(K) < rng.integers(1, K + 1, n)[:, None]
     logged = rng.uniform(0.05, 4.0, (n, K))
     logged[2, 0] = 0.0
+    action = np.where(shown, rng.integers(0, A, (n, K)), -1)
+    # Of the last rows the ratio of the shown item is that of the distributions.
+    rows, columns = np.arange(20, n)[:, None], np.arange(K)
+    of_old, of_new = np.minimum(columns, old_places - 1), np.minimum(columns, new_places - 1)
+    logged[20:] = new[rows, of_new, action[20:]] / old[rows, of_old, action[20:]]
     twin = np.zeros((3, n))
     for i, k in zip(*np.nonzero(shown), strict=True):
         twin[0, i] += np.clip(np.log(logged[i, k]) if logged[i, k] > 0 else low, low, high)
@@ -192,5 +197,5 @@ def test_means_of_log_ratios_equal_plain_loops(old_places, new_places):
                 continue
             ratio = high if p == 0.0 else low if q == 0.0 else np.clip(np.log(q / p), low, high)
             twin[1:, i] += p * ratio, q * ratio
-    sums = by_position((low, high), new, old, logged, shown)
+    sums = ratio_sums((low, high), new, old, logged, action)
     np.testing.assert_allclose(sums, twin, atol=1e-12)

@@ -366,7 +366,7 @@ def test_positions_have_the_error_of_their_members_and_a_share_of_what_is_of_the
     found, solution = fit.estimate(state), fit.solution(state)
     centre, weights = solution.decision.decision.centre, solution.decision.decision.weights
     root = np.sqrt([m["tail_inflation"] for m in found.details["members"]])
-    places = np.stack(columns.positions.rows())  # (1 + J, K, n)
+    places = columns.positions.rows().swapaxes(0, 1)  # (1 + J, K, n)
     members = np.insert(places[1:], 1, places[1], axis=0)
     share = alpha / (alpha @ alpha)
     names = [(fit.key, ("aim", j)) for j in range(3)]

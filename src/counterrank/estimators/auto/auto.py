@@ -103,9 +103,8 @@ class AutoFit(Fitted):
         weights, squares, reached = near.once(
             ("auto", members, self.limit), lambda: self._weighed(near, members)
         )
-        places, totals = self._contributions(near.batch, weights, prediction)
-        residual = (near.batch.reward - prediction.q) @ near.batch.position_weights
-        aims = aim(self.nuisances, near, residual)
+        places, totals = self._contributions(near, weights, prediction)
+        aims = aim(self.nuisances, near, totals[0] - prediction.q @ batch.position_weights)
         controls = view.once(("controls", self.modelled), lambda: self._controls(view))
         cheap = None
         if sampled is not None:
@@ -134,7 +133,7 @@ class AutoFit(Fitted):
         columns = dict(zip([*self.totals[1:], *keys], [*totals[1:], *aims, *controls], strict=True))
         positions = PositionColumns(
             (logged(self.workspace.metric), *self.places),
-            lambda: [places[:, j] for j in range(places.shape[1])],
+            lambda: places,
             beside=keys,
             by_unit=False,
             in_groups=True,
@@ -175,34 +174,30 @@ class AutoFit(Fitted):
         total = q @ batch.position_weights + delta.sum(axis=1)
         flat = Prediction(q, q, delta, np.tile(total, (len(self.nuisances.shares), 1)))
         squares = squares_of(view, {name: weights[name] for name in self.members[2:]})
-        return *self._contributions(batch, weights, flat), squares.reshape(-1, batch.n)
+        return *self._contributions(view, weights, flat), squares.reshape(-1, batch.n)
 
     def _contributions(
-        self, batch: RankingLog, weights: Mapping[str, Floats], prediction: Prediction
+        self, view: View, weights: Mapping[str, Floats], prediction: Prediction
     ) -> tuple[Floats, Floats]:
-        """Return rewards and members at each position (K, 1 + J, n), and row totals (T, n)."""
-        error, columns = batch.reward - prediction.q, np.empty((batch.K, 1 + len(weights), batch.n))
-        columns[:, 0] = batch.reward.T
-        for j, w in enumerate(weights.values()):
-            np.add(prediction.mean.T, (w * error).T, out=columns[:, 1 + j])
-        return columns, self._totals(batch, weights, prediction)
+        """Return rewards and members at each position (K, 1 + J, n), and row totals (T, n).
 
-    def _totals(
-        self, batch: RankingLog, weights: Mapping[str, Floats], prediction: Prediction
-    ) -> Floats:
-        """Return row totals (T, n): the logged reward, the members, and the first member by each model.
-
-        Own-position weights multiply surprises along the click history, which vary less than residuals.
-        Richer weights multiply residuals, for which they are exact.
+        The totals are the logged reward, the members, and the first member by each model. Own-position
+        weights multiply surprises along the click history, which vary less than residuals. Richer weights
+        multiply residuals, for which they are exact.
         """
-        alpha = batch.position_weights
-        base, mean = batch.reward @ alpha, prediction.mean @ alpha
-        residual = alpha * (batch.reward - prediction.q)
-        rows = [base]
-        for name, w in weights.items():
-            surprise = prediction.delta if name == "iips" else residual
-            rows.append(mean + np.einsum("nk,nk->n", w, surprise))
-        return np.stack([*rows, *prediction.totals])
+        # Position by position in memory, as weights and predictions are.
+        (n, K), alpha = view.reward.shape, view.batch.position_weights
+        error, mean = (view.reward - prediction.q).T, prediction.mean
+        columns = np.empty((K, 1 + len(weights), n))
+        columns[:, 0] = view.reward.T
+        for j, w in enumerate(weights.values(), 1):
+            np.multiply(w.T, error, out=columns[:, j])
+            columns[:, j] += mean.T
+        totals = (alpha @ columns.reshape(K, -1)).reshape(-1, n)
+        for j, (name, w) in enumerate(weights.items(), 1):
+            if name == "iips":
+                totals[j] = mean @ alpha + np.einsum("nk,nk->n", w, prediction.delta)
+        return columns, np.concatenate([totals, prediction.totals])
 
     def _compared(
         self, view: View, rows: Ints, weights: Mapping[str, Floats]
@@ -220,7 +215,7 @@ class AutoFit(Fitted):
         # Members without models stay at zero, because no fit changes them.
         folds = np.zeros((self.nuisances.folds, len(self.members), len(rows)))
         for fold in range(len(folds) if len(rows) else 0):
-            totals = self._totals(sampled.batch, of_rows, self.nuisances.predict(sampled, fold))
+            _, totals = self._contributions(sampled, of_rows, self.nuisances.predict(sampled, fold))
             folds[fold, : len(of_rows)] = totals[1 : 1 + len(of_rows)]
         return rows, sampled.once(("tails", self.members), tails), folds
 

@@ -60,8 +60,7 @@ def weights_of(view: View, members: Iterable[str], limit: float) -> dict[str, Fl
 
 def squares_of(view: View, weights: Mapping[str, Floats]) -> Floats:
     """Return the sum of squared weights of each row by member (J, n)."""
-    shown = view.batch.action >= 0
-    return np.array([np.einsum("nk,nk->n", w * shown, w) for w in weights.values()])
+    return np.array([np.einsum("nk,nk->n", w * view.shown, w) for w in weights.values()])
 
 
 def reach(view: View, weights: Floats | None, limit: float) -> Floats:
@@ -71,7 +70,7 @@ def reach(view: View, weights: Floats | None, limit: float) -> Floats:
     does not reach. Neighbours stand for all threes of a page, and only independent positions have
     weights of them.
     """
-    ratios, shown = view.ratios, view.batch.action >= 0
+    ratios, shown = view.ratios, view.shown
     table = np.zeros((2, 2, view.batch.n))
     # A product with ones sums short rows ten times as fast as `sum` does.
     unit_weights = np.ones(shown.shape[1])

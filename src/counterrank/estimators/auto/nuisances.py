@@ -21,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.common.messages import Message, say
 from counterrank.common.texts import in_percent
 from counterrank.data.log import LOGGING, RankingLog
@@ -41,7 +41,7 @@ from counterrank.estimators.crossfit import (
     training_pages,
 )
 from counterrank.estimators.weights.ratios import ratios_of
-from counterrank.kernels.jit import vector_jit
+from counterrank.kernels.jit import helper, jit
 from counterrank.models import (
     RepeatedLists,
     RewardModel,
@@ -81,6 +81,13 @@ def cut(values: Floats, span: Span) -> Floats:
     return out
 
 
+@helper
+def cut_log(ratio: float, low: float, high: float) -> float:
+    """Return a log ratio, cut to the range; zero where it is no number."""
+    value = np.log(ratio)
+    return min(max(0.0 if np.isnan(value) else value, low), high)
+
+
 def aim_sums(h: Floats, by_logger: Floats, by_target: Floats, residual: Floats) -> Floats:
     """Return the three sums' terms of each row (3, n) from h and its means under both policies."""
     t = h - by_logger
@@ -114,46 +121,40 @@ def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:
         return np.subtract(*logs)
 
 
-def by_position(
-    span: Span, new: Floats, old: Floats, logged: Floats, shown: Bools
+@jit
+def ratio_sums(
+    span: Span, new: Floats, old: Floats, logged: Floats, action: Ints
 ) -> tuple[Floats, Floats, Floats]:
     """Return h and its exact means under logger and target (n,) where positions are independent.
 
-    h sums log ratios over the positions `shown` (n, K); `logged` (n, K) are those of the shown
-    items, `new` and `old` (n, 1 or K, A) the distributions.
+    h sums the cut log ratios of the shown items `action` (n, K), whose ratios are `logged` (n, K); `new` and
+    `old` (n, 1 or K, A) are the distributions. What is not a number counts as zero.
     """
-    # NumPy takes logarithms of many numbers at once; the loop does the rest.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios, log_shown = np.subtract(np.log(new), np.log(old), order="C"), np.log(logged)
-    dists = np.ascontiguousarray(old), np.ascontiguousarray(new)
-    h, by_logger, by_target = ratio_sums(span, ratios, *dists, log_shown, shown)
-    return h, by_logger, by_target
-
-
-@vector_jit
-def ratio_sums(
-    span: Span, ratios: Floats, old: Floats, new: Floats, own: Floats, shown: Bools
-) -> Floats:
-    """Return the sums (3, n) of cut log ratios: of the shown items `own` (n, K), and their two means.
-
-    `ratios`, `old` and `new` are (n, 1 or K, A); what is not a number counts as zero.
-    """
-    (n, K), (low, high) = shown.shape, span
-    out = np.zeros((3, n))
+    (n, K), A, (low, high) = action.shape, old.shape[2], span
+    h, by_logger, by_target = np.zeros(n), np.zeros(n), np.zeros(n)
+    ratios, logs = np.empty(A), np.empty(A)
     for i in range(n):
+        of_old, of_new, old_mean, new_mean = -1, -1, 0.0, 0.0
         for k in range(K):
-            if not shown[i, k]:
+            if action[i, k] < 0:
                 continue
-            value = 0.0 if np.isnan(own[i, k]) else own[i, k]
-            out[0, i] += min(max(value, low), high)
-            of_ratio = min(k, ratios.shape[1] - 1)
-            of_old, of_new = min(k, old.shape[1] - 1), min(k, new.shape[1] - 1)
-            for a in range(ratios.shape[2]):
-                ratio = ratios[i, of_ratio, a]
-                ratio = min(max(0.0 if np.isnan(ratio) else ratio, low), high)
-                out[1, i] += old[i, of_old, a] * ratio
-                out[2, i] += new[i, of_new, a] * ratio
-    return out
+            # One distribution may stand for all positions.
+            places = min(k, old.shape[1] - 1), min(k, new.shape[1] - 1)
+            if places != (of_old, of_new):
+                of_old, of_new = places
+                old_mean, new_mean = 0.0, 0.0
+                for a in range(A):
+                    ratios[a] = new[i, of_new, a] / old[i, of_old, a]
+                    logs[a] = cut_log(ratios[a], low, high)
+                    old_mean += old[i, of_old, a] * logs[a]
+                    new_mean += new[i, of_new, a] * logs[a]
+            by_logger[i] += old_mean
+            by_target[i] += new_mean
+            # Logarithms are most of the work: that of the shown item is mostly known.
+            u = action[i, k]
+            known = logged[i, k] == ratios[u]
+            h[i] += logs[u] if known else cut_log(logged[i, k], low, high)
+    return h, by_logger, by_target
 
 
 def aim(models: Predictions, view: View, residual: Floats) -> Floats:
@@ -165,8 +166,7 @@ def aim(models: Predictions, view: View, residual: Floats) -> Floats:
         # Positions are independent, and means exact.
         old, new = (whole_distribution(batch, name) for name in (LOGGING, view.target))
         assert old is not None and new is not None
-        shown = batch.action >= 0
-        return aim_sums(*by_position(span, new, old, view.ratios.rho, shown), residual)
+        return aim_sums(*ratio_sums(span, new, old, view.ratios.rho, batch.action), residual)
     target, logger = (page_policy(batch, name) for name in (view.target, LOGGING))
     if target is None or logger is None or batch.n == 0:
         return np.empty((SUMS, batch.n))
