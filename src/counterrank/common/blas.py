@@ -5,16 +5,25 @@ use the processor: next to other work a fit then takes several times its process
 models are shared among threads elsewhere.
 """
 
+import sys
 import threading
 from collections.abc import Callable
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 #: Held by the call that has set the limit, which counts for the whole process.
 _LIMITED = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> Any:
+    """Return the libraries of linear algebra, which imports load: of another number of modules they are others."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def single_blas_thread(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -29,9 +38,7 @@ def single_blas_thread(function: Callable[Arguments, Result]) -> Callable[Argume
         if not _LIMITED.acquire(blocking=False):
             return function(*args, **options)
         try:
-            from threadpoolctl import threadpool_limits
-
-            with threadpool_limits(1, user_api="blas"):
+            with _libraries(len(sys.modules)).limit(limits=1, user_api="blas"):
                 return function(*args, **options)
         finally:
             _LIMITED.release()

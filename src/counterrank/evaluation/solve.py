@@ -99,6 +99,9 @@ class Table:
                 new, old = self.beside_others(solution), self.beside_others(base)
                 pair = new.total, value_of(old)
                 places = list(zip(new.positions, old.positions, strict=True))
+        if fit.diagnostic_only:
+            # Judges are asked for their values of the page: errors at positions are most of the work.
+            solution, places = replace(solution, positions=(), logged_positions=()), []
         return Estimate.of(
             solution,
             fit.target,

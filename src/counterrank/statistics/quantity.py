@@ -405,14 +405,15 @@ def contrast(value: Quantity, base: Quantity) -> tuple[Quantity, Quantity]:
 def covariance_of(quantities: Sequence[Quantity]) -> Floats:
     """Return the covariance (m, m) of quantities of one sample; NaN where one of them is not known."""
     gradients: Floats = np.stack([quantity.gradient for quantity in quantities])
-    finite: Bools = np.isfinite(gradients).min(axis=1)
-    length = max(len(quantity.refits) for quantity in quantities)
-    refits = np.zeros((len(quantities), length))
-    for row, quantity in zip(refits, quantities, strict=True):
-        row[: len(quantity.refits)] = quantity.refits
+    finite: Bools = np.isfinite(gradients).all(axis=1)
     total = quantities[0].sample.covariance(np.where(finite[:, None], gradients, 0.0))
-    total = total + refits @ refits.T + np.diag([term.model_variance for term in quantities])
-    return np.where(np.outer(finite, finite), total, np.nan)
+    if length := max(len(quantity.refits) for quantity in quantities):
+        refits = np.zeros((len(quantities), length))
+        for row, quantity in zip(refits, quantities, strict=True):
+            row[: len(quantity.refits)] = quantity.refits
+        total = total + refits @ refits.T
+    total = total + np.diag([term.model_variance for term in quantities])
+    return np.where(finite[:, None] & finite, total, np.nan)
 
 
 def correlations(quantities: Sequence[Quantity]) -> Floats:

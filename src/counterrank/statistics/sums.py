@@ -93,9 +93,9 @@ class Sums(Summed):
         with np.errstate(over="ignore", invalid="ignore"):
             if self.by_unit is not None:
                 return clustered_covariance(self.by_unit[:, used] @ chosen.T, self.by_unit[:, -1])
-            mean, second = self.total[used] / self.n, self.products[np.ix_(used, used)] / self.n
+            mean, second = self.total[used] / self.n, self.products[used[:, None], used] / self.n
             matrix: Floats = (
-                chosen @ spread(second, np.outer(mean, mean), self.n) @ chosen.T / self.n
+                chosen @ spread(second, mean[:, None] * mean, self.n) @ chosen.T / self.n
             )
             return matrix
 

@@ -51,7 +51,7 @@ def test_effective_rows_and_shares(n, length, seed):
     exact = (np.searchsorted(np.cumsum(heaviest) / heaviest.sum(), 0.9) + 1) / n
     # A bin is an eighth of an octave wide: the answer is off by at most the rows of one bin, plus
     # one.
-    edges = weights.bin_edges()
+    edges = weights.BIN_EDGES
     crossing = np.searchsorted(edges, heaviest[min(int(exact * n) - 1, n - 1)], side="right") - 1
     in_bin = ((mean >= edges[crossing]) & (mean < edges[crossing + 1])).sum()
     assert abs(weights.share_of_rows_carrying(m) - exact) <= (in_bin + 2) / n

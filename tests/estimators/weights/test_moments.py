@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterrank.estimators.weights import moments as kernels
-from counterrank.estimators.weights.diagnostics import bin_edges
+from counterrank.estimators.weights.diagnostics import BIN_EDGES
 from counterrank.estimators.weights.moments import (
     moments_of,
     moments_of_ratios,
@@ -30,7 +30,7 @@ def twin(y, w, r, alpha):
     """Every sum of the contract, in NumPy."""
     total, base, weight = y @ alpha, r @ alpha, w @ alpha / alpha.sum()
     where = np.clip(
-        np.searchsorted(bin_edges(), np.abs(weight), side="right") - 1, 0, kernels.BINS - 1
+        np.searchsorted(BIN_EDGES, np.abs(weight), side="right") - 1, 0, kernels.BINS - 1
     )
     return {
         "positions": np.stack([(a * b).sum(0) for a, b in
@@ -148,7 +148,7 @@ def test_layout_does_not_matter():
 
 
 def test_bins_hold_what_their_edges_say():
-    edges = bin_edges()
+    edges = BIN_EDGES
     weights = np.concatenate([[0.0, 1e-30, 2.0**70], edges[1::7], np.nextafter(edges[1::7], 0)])[
         :, None
     ]

@@ -18,13 +18,9 @@ from counterrank.estimators.weights.moments import (
 from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.statistics import benjamini_hochberg
 
-
-def bin_edges() -> Floats:
-    """Return the lower edges (BINS,) of the weight histogram; the first bin starts at zero."""
-    index = np.arange(BINS - 1)
-    octave, step = np.divmod(index, BINS_PER_OCTAVE)
-    edges = 2.0 ** (octave + LOWEST_EXPONENT) * (1 + step / BINS_PER_OCTAVE)
-    return np.concatenate([[0.0], edges])
+_OCTAVE, _STEP = np.divmod(np.arange(BINS - 1), BINS_PER_OCTAVE)
+#: The lower edges (BINS,) of the weight histogram; the first bin starts at zero.
+BIN_EDGES = np.append(0.0, 2.0 ** (_OCTAVE + LOWEST_EXPONENT) * (1 + _STEP / BINS_PER_OCTAVE))
 
 
 def survival(moments: Moments) -> tuple[Floats, Floats]:
@@ -32,7 +28,7 @@ def survival(moments: Moments) -> tuple[Floats, Floats]:
     counts = moments.histogram[0]
     used = counts > 0
     share = np.cumsum(counts[::-1])[::-1] / moments.n
-    return bin_edges()[used], share[used]
+    return BIN_EDGES[used], share[used]
 
 
 def share_of_rows_carrying(moments: Moments, share: float = 0.9) -> float:
@@ -63,7 +59,7 @@ def tail_index(moments: Moments) -> float:
     reaching = np.flatnonzero(above >= tail_rows)
     start = max(int(reaching[-1]), 1) if len(reaching) else 1
     tail = (counts > 0) & (np.arange(len(counts)) >= start)
-    threshold = bin_edges()[start]
+    threshold = BIN_EDGES[start]
     size, excess = counts[tail], sums[tail] / np.maximum(counts[tail], 1.0) - threshold
     apart = excess > 1e-12 * threshold
     if apart.sum() < 3 or size.sum() < 5:
