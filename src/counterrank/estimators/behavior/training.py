@@ -122,17 +122,18 @@ def contributions(
 ) -> tuple[list[Floats], Floats]:
     """Return w r of the models at each position, (n, M) each, and the mean of w^2 (K, candidates)."""
     log = ratios.batch
-    # Position by position and model by model in memory: a column is read or written at a time.
-    reward = np.asfortranarray(log.reward)
+    # Position by position and model by model in memory: a column is made of what is still in the cache.
     out = [np.empty((len(numbers), log.n)) for numbers in models]
     squares = np.empty((log.K, len(candidates)))
-    for m, candidate in enumerate(candidates):
-        w = ratios.masked(candidate.mask)
-        with np.errstate(over="ignore"):  # told below
-            squares[:, m] = np.einsum("nk,nk->k", w, w) / log.n
-        for k, numbers in enumerate(models):
-            for place in np.flatnonzero(numbers == m):
-                np.multiply(w[:, k], reward[:, k], out=out[k][place])
+    masks = np.stack([candidate.mask for candidate in candidates])
+    for k, numbers in enumerate(models):
+        reward = np.ascontiguousarray(log.reward[:, k])
+        for m, w in zip(numbers, out[k], strict=True):
+            ratios.fill(masks[m], k, w)
+            with np.errstate(over="ignore"):  # told below
+                # Candidates that coincide here are one model.
+                squares[k, (masks[:, k] == masks[m, k]).all(axis=1)] = w @ w / log.n
+            w *= reward
     if not np.isfinite(squares).all():
         k = int(np.argmax(~np.isfinite(squares).all(axis=1)))
         raise BehaviorError(

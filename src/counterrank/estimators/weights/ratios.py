@@ -35,6 +35,7 @@ class Ratios:
     target: Probabilities
     within: "tuple[Ratios, Ints] | None" = None
     by_logger: LoggerAnswers = field(default_factory=dict)
+    #: Weights and their relative squared errors by the positions asked about.
     _known: dict[bytes, tuple[Floats, Floats]] = field(default_factory=dict)
     _sampling: list[float] = field(default_factory=list)
 
@@ -75,6 +76,14 @@ class Ratios:
     def masked(self, mask: Bools) -> Floats:
         """Return w_k = pi(Phi_k) / pi0(Phi_k) for one mask (K, K)."""
         return self.by_choice(mask[None], np.zeros(self.rho.shape, dtype=np.int64))
+
+    def fill(self, mask: Bools, k: int, out: Floats) -> None:
+        """Fill out (n,) with w_k of one mask (K, K)."""
+        self.need(capability_of(mask))
+        if self.kind == "policy":
+            out[:] = self.masked(mask)[:, k]
+        else:
+            at_position(self.rho.T, k, mask[k], len(mask), out)
 
     def by_choice(self, masks: Bools, choice: Ints) -> Floats:
         """Return w_k for masks (M, K, K) where row i and position k use model choice[i, k]."""
@@ -132,12 +141,12 @@ class Ratios:
         question = relevant.tobytes()
         if question not in self._known:
             self._known[question] = self._of_whole(question) or self._computed(relevant, question)
-        log_w, rel_var = self._known[question]
+        weights, rel_var = self._known[question]
         self._sampling[:] = [max(self.sampling_error, float(np.sqrt(rel_var.max(initial=0.0))))]
-        return np.asfortranarray(np.exp(log_w))
+        return np.asfortranarray(weights)
 
     def _of_whole(self, question: bytes) -> tuple[Floats, Floats] | None:
-        """Return log weights and their squared errors of these rows, if all rows of the batch have them."""
+        """Return weights and their squared errors of these rows, if all rows of the batch have them."""
         if self.within is None:
             return None
         batch_ratios, rows = self.within
@@ -150,7 +159,9 @@ class Ratios:
         if question not in self.by_logger:
             logger.require("subset")
             self.by_logger[question] = logger.subset_log_prob(actions, masks)
-        return subset_log_ratio(logger, self.target, actions, masks, below=self.by_logger[question])
+        below = self.by_logger[question]
+        log_w, rel_var = subset_log_ratio(logger, self.target, actions, masks, below=below)
+        return np.asfortranarray(np.exp(log_w)), rel_var
 
     def part(
         self, batch: RankingLog, target: str, rows: Ints, by_logger: LoggerAnswers
