@@ -215,8 +215,9 @@ def whole_distribution(batch: RankingLog, name: str) -> Floats | None:
     table = batch.distribution(name)
     if table is None:
         return None
-    whole = table if table.ndim == 3 else table[:, None, :]
-    return np.ascontiguousarray(whole[:, :1] if _alike(whole) else whole)
+    if table.ndim == 2:
+        return np.ascontiguousarray(table[:, None])
+    return np.ascontiguousarray(table[:, :1] if _alike(table) else table)
 
 
 @jit

@@ -152,8 +152,8 @@ def ratio_sums(
             by_target[i] += new_mean
             # Logarithms are most of the work: that of the shown item is mostly known.
             u = action[i, k]
-            known = logged[i, k] == ratios[u]
-            h[i] += logs[u] if known else cut_log(logged[i, k], low, high)
+            same_ratio = logged[i, k] == ratios[u]
+            h[i] += logs[u] if same_ratio else cut_log(logged[i, k], low, high)
     return h, by_logger, by_target
 
 
