@@ -405,7 +405,7 @@ def contrast(value: Quantity, base: Quantity) -> tuple[Quantity, Quantity]:
 def covariance_of(quantities: Sequence[Quantity]) -> Floats:
     """Return the covariance (m, m) of quantities of one sample; NaN where one of them is not known."""
     gradients: Floats = np.stack([quantity.gradient for quantity in quantities])
-    finite: Bools = np.isfinite(gradients).all(axis=1)
+    finite: Bools = np.isfinite(gradients).min(axis=1)
     total = quantities[0].sample.covariance(np.where(finite[:, None], gradients, 0.0))
     if length := max(len(quantity.refits) for quantity in quantities):
         refits = np.zeros((len(quantities), length))
