@@ -384,3 +384,15 @@ def test_habits_of_units_are_the_same_in_any_batches():
         rows = log.unit == unit
         naive.append([rows.sum(), reward[rows].sum(), *reward[rows].sum(axis=0)])
     assert sorted(map(tuple, whole.tolist())) == sorted(tuple(map(float, one)) for one in naive)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_rewards_whose_squares_are_no_numbers_warn_of_nothing(size):
+    rng = np.random.default_rng(0)
+    reward = size * (rng.random((400, 2)) < 0.3)
+    log = cr.RankingLog(
+        action=rng.integers(5, size=(400, 2)), reward=reward, propensity=np.full((400, 2), 0.2)
+    )
+    log = log.changed(columns={"day": np.repeat(np.arange(4), 100)})
+    assert audit(MemorySource(log), time="day")

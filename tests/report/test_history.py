@@ -55,6 +55,20 @@ def test_an_outcome_stands_beside_its_run_and_leaves_it_alone(runs: Path):
     assert "lift −0.100, contained" in text and "value 1.300, contained" in text
 
 
+def test_a_second_outcome_says_what_it_replaces(runs: Path):
+    from click.testing import CliRunner
+
+    from counterrank.cli.main import main
+
+    run = str(write(runs, "a.json"))
+    first, second = (
+        CliRunner().invoke(main, ["outcome", run, "--target", "personalised", "--lift", lift])
+        for lift in ("0.1", "0.2")
+    )
+    assert "replaces" not in first.output
+    assert "it replaces 0.1 ± 0, recorded before of personalised" in second.output
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

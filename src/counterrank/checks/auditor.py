@@ -130,8 +130,14 @@ class Auditor:
         findings = [
             replace(finding, about=topic, kind=kind_of(finding.status)) for topic, finding in told
         ]
-        for check, tally, looked in zip(self.checks, total.parts, total.rows, strict=True):
-            for finding in check.findings(tally, self.subject):
+        # Rewards whose squares are no numbers any more are no warning either.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            checked = [
+                check.findings(tally, self.subject)
+                for check, tally in zip(self.checks, total.parts, strict=True)
+            ]
+        for findings_of, looked in zip(checked, total.rows, strict=True):
+            for finding in findings_of:
                 # How many rankings it rests on, where these were not all.
                 partly = looked != n and finding.status is not SKIPPED
                 text = (

@@ -146,11 +146,14 @@ def _select_node(text: str, expression: str, remedy: str) -> Json:
     except RecursionError:
         raise ConfigError(f"{expression} nests too deep") from None
     if tree["error"]:
-        character = int(tree.get("position", 0)) - len(before)
-        cause = tree["error_message"] if character < len(text) else "it ends too early"
-        raise ConfigError(
-            f"{expression} is no SQL expression: {cause} (character {character + 1})", remedy=remedy
-        )
+        # Positions are bytes of the whole query; some errors have none.
+        end = int(tree.get("position", 0))
+        character = len(f"{before}{text}".encode()[:end].decode(errors="ignore")) - len(before)
+        cause = tree["error_message"].partition("\n")[0]
+        if end > len(f"{before}{text}".encode()):
+            cause = "it ends too early"
+        place = f" (character {character + 1})" if character >= 0 else ""
+        raise ConfigError(f"{expression} is no SQL expression: {cause}{place}", remedy=remedy)
     node: Json = tree["statements"][0]["node"]
     # Whatever closes the bracket and goes on would show here.
     if (
