@@ -33,13 +33,17 @@ html_title = "counterrank"
 html_theme_options = {
     "show_prev_next": True,
     "navbar_align": "left",
+    "header_links_before_dropdown": 6,
     "secondary_sidebar_items": ["page-toc"],
     "show_toc_level": 2,
 }
+# A page without a section has no menu at its side.
+html_sidebars = {"gallery": []}
 html_show_sourcelink = False
 # Summaries are fetched page by page, which browsers refuse for a site opened from disk.
 html_show_search_summary = False
 html_static_path: list[str] = []
+html_extra_path = ["../llms.txt"]
 napoleon_use_ivar = True
 
 

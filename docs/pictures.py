@@ -1,12 +1,17 @@
 """Draws the pictures of idea.md and auto.md: run python docs/pictures.py [FOLDER].
 
-With --report REPORT.html (of `counterrank demo`) it photographs the top of the report instead;
-needs chromium.
+With --report REPORT.html (of `counterrank demo`) it photographs the top of the report instead, with
+--gallery the pages of gallery.md, whose commands it runs; both need chromium.
 """
 
+import contextlib
 import itertools
+import re
+import shlex
 import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -202,7 +207,30 @@ def photograph(report: Path, picture: Path) -> None:
         browser.close()
 
 
+def gallery(images: Path) -> None:
+    """Run the commands of docs/gallery.md, and save the top of the page that each section shows."""
+    pages = Path(__file__).parent
+    fence = re.compile(r"^```(?:python)?\n(.*?)^```", flags=re.M | re.S)
+    with tempfile.TemporaryDirectory() as folder:
+        # The log of the A/B test is made by the tutorial.
+        tutorial = (pages / "tutorials" / "first-ab-test.md").read_text(encoding="utf-8")
+        with contextlib.chdir(folder):
+            exec(fence.findall(tutorial)[0], {})
+        for section in (pages / "gallery.md").read_text(encoding="utf-8").split("\n## ")[1:]:
+            for command in fence.findall(section)[0].splitlines():
+                words = shlex.split(command)
+                # Learning ends with 1 where nothing could be certified, and has a page all the same.
+                subprocess.run(
+                    [sys.executable, "-m", *words], cwd=folder, stdout=subprocess.DEVNULL
+                )
+            page = words[-1] if "--html" in words else "demo/report.html"
+            picture = re.search(r"\(images/(\S+\.png)\)", section)[1]
+            photograph(Path(folder) / page, images / picture)
+
+
 if __name__ == "__main__" and sys.argv[1:2] == ["--report"]:
     photograph(Path(sys.argv[2]), Path(__file__).parent / "images" / "report.png")
+elif __name__ == "__main__" and sys.argv[1:2] == ["--gallery"]:
+    gallery(Path(__file__).parent / "images")
 elif __name__ == "__main__":
     draw(Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent / "images")

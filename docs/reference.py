@@ -1,6 +1,7 @@
-"""Write docs/reference from the table of options and the types of results: `python docs/reference.py`."""
+"""Write docs/reference from the table of options and the types of results, and llms.txt: `python docs/reference.py`."""
 
 import json
+import re
 import types
 from dataclasses import fields
 from enum import Enum
@@ -14,6 +15,7 @@ from counterrank.cli.main import RESEARCH, main
 from counterrank.common.findings import TITLES, Finding
 from counterrank.common.options import BESIDE, COMMANDS, NESTED, OPTIONS, READING, Group, Kind
 from counterrank.common.records import Record
+from counterrank.common.texts import packaged
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import ABTest, ArmMetric, Evaluation
 from counterrank.report.loading import KINDS
@@ -349,7 +351,30 @@ def _array(items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-PAGES = {"command-line.md": command_line, "results.md": results}
+SITE = "https://counterrank.github.io/counterrank"
+
+
+def llms() -> str:
+    """Return llms.txt: what `counterrank skill` prints, and the pages of the site in the order of its menu."""
+    lines = [packaged("counterrank.cli", "skill.md"), "## Documentation", "", *_listed("index.md")]
+    return "\n".join(lines) + "\n"
+
+
+def _listed(page: str) -> list[str]:
+    """Return a line for every page under a page of the menu."""
+    folder, lines = (HERE.parent / page).parent, []
+    for entry in _MENU.findall((HERE.parent / page).read_text(encoding="utf-8")):
+        path = (folder / entry).resolve()
+        name = path.relative_to(HERE.parent.resolve()).with_suffix("").as_posix()
+        title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        lines += [f"- [{title}]({SITE}/{name}.html)", *_listed(f"{name}.md")]
+    return lines
+
+
+#: An entry of a toctree, with a title or without.
+_MENU = re.compile(r"^(?:[^`\n]+ <)?([\w./-]+\.md)>?$", flags=re.M)
+
+PAGES = {"command-line.md": command_line, "results.md": results, "../../llms.txt": llms}
 PAGES |= {
     f"schemas/{_file(schema)}": lambda kind=kind: json.dumps(Schema(kind).made(), indent=1) + "\n"
     for schema, kind in KINDS.items()

@@ -104,7 +104,12 @@ def test_the_readme_lists_commands_that_exist():
     assert named and named <= set(main.list_commands(None))
 
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "llms.txt",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 def shown(path: Path) -> list[str]:
@@ -119,7 +124,7 @@ def test_every_command_on_a_page_is_one_that_is_understood(path):
     parts = [
         part
         for line in shown(path)
-        for part in re.split(r"&&|\|\||\||2>>|>", line.partition("  #")[0])
+        for part in re.split(r"&&|\|\||\||2>>|>(?!=)", line.partition("  #")[0])
     ]
     found = [re.match(r'\s*(?:RUN )?counterrank ([a-z].*?)"?,?\s*$', part) for part in parts]
     for line in [match[1] for match in found if match and "[OPTIONS]" not in match[1]]:
@@ -177,9 +182,14 @@ def test_pictures_are_those_of_the_script(tmp_path):
     assert len(list(tmp_path.iterdir())) == 4
 
 
-def test_every_public_name_is_on_the_api_page():
-    page = (ROOT / "docs" / "reference" / "api.md").read_text()
-    documented = re.findall(r"^\.\. auto\w+:: (\S+)$", page, flags=re.M)
+def test_every_public_name_is_on_one_page_of_the_api():
+    pages = sorted((ROOT / "docs" / "reference" / "api").glob("*.md"))
+    documented = [
+        name
+        for page in pages
+        for name in re.findall(r"^\.\. auto\w+:: (\S+)$", page.read_text(), flags=re.M)
+    ]
+    assert len(documented) == len(set(documented))
     # Errors stand there as a tree; everything else by the name that people import.
     tree = (
         {"CounterrankError", "CounterrankWarning"}
@@ -192,7 +202,7 @@ def test_every_public_name_is_on_the_api_page():
         - tree
         - {path.removeprefix("counterrank.") for path in documented}
     )
-    assert not missing, f"docs/reference/api.md lacks {sorted(missing)}"
+    assert not missing, f"docs/reference/api lacks {sorted(missing)}"
 
 
 @pytest.mark.parametrize(
@@ -216,7 +226,35 @@ def test_the_site_builds_without_a_warning(tmp_path):
         cwd=ROOT, capture_output=True, text=True, timeout=200,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    page = (tmp_path / "reference" / "api.html").read_text()
+    page = (tmp_path / "reference" / "api" / "evaluate.html").read_text()
     # Public names, not where they happen to live.
     assert 'id="counterrank.evaluate"' in page and "counterrank.evaluation.run" not in page
+    assert (tmp_path / "llms.txt").read_text() == (ROOT / "llms.txt").read_text()
+    # The menu at the side lists the pages of the section: tutorials, how-tos, the API.
+    for first, second in (
+        ("tutorials/first-evaluation", "own-tables.html"),
+        ("howto/metrics", "scale.html"),
+        ("reference/api/logs", "estimators.html"),
+    ):
+        text = (tmp_path / f"{first}.html").read_text()
+        side = text.partition("bd-sidebar-primary")[2].partition("</nav>")[0]
+        assert f'href="{second}"' in side, first
     assert "the smallest relative lift" in page
+
+
+def test_the_text_for_assistants_names_every_level_and_decision(capsys):
+    from counterrank.evaluation.metric_table import HOLD, SHIP, TEST
+    from counterrank.evaluation.result import LEVELS
+
+    code, printed = typed("counterrank skill", capsys)
+    assert code == 0 and (ROOT / "llms.txt").read_text().startswith(printed)
+    rows = re.findall(r"^\| `([a-z]+)` \|", printed, flags=re.M)
+    assert set(rows) == {*LEVELS, SHIP, TEST, HOLD}
+    assert "Not significant, so the policies are equal" in printed
+
+
+def test_the_gallery_has_a_command_and_a_picture_for_every_page():
+    page = (ROOT / "docs" / "gallery.md").read_text()
+    for section in page.split("\n## ")[1:]:
+        (picture,) = re.findall(r"\(images/(\S+\.png)\)", section)
+        assert (ROOT / "docs" / "images" / picture).exists() and "counterrank " in section

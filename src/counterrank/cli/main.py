@@ -44,9 +44,10 @@ _COMMANDS = {
     "outcome": ("tools", "Record what a policy earned once it was shown."),
     "curve": ("evaluate", "Estimate how often users look at each position."),
     "estimators": ("tools", "List the estimators and what each does."),
+    "skill": ("tools", "Print what an assistant should know before it runs counterrank."),
 }
 #: Listed below the others.
-RESEARCH = ("curve", "estimators", "simulate", "reproduce", "warmup")
+RESEARCH = ("curve", "estimators", "skill", "simulate", "reproduce", "warmup")
 
 
 class LazyGroup(click.Group):

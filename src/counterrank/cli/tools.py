@@ -6,6 +6,7 @@ import click
 
 from counterrank.cli.console import results_console, say
 from counterrank.common.errors import CounterrankError
+from counterrank.common.texts import packaged
 from counterrank.report.words import visible
 
 
@@ -41,6 +42,12 @@ def _sentence(name: str) -> str:
     except CounterrankError as problem:  # a broken plug-in is listed with what is wrong
         doc = [str(problem)]
     return doc[0] if doc else ""
+
+
+@click.command("skill")
+def skill() -> None:
+    """Print a short text for assistants: the commands, what each verdict allows one to say, and what not to say."""
+    click.echo(packaged("counterrank.cli", "skill.md"), nl=False)
 
 
 @click.command("history")
