@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.estimators import Form, order_path, parse, registry
+from counterrank.estimators import Form, parse, registry
 from counterrank.estimators.names import PLAIN, weights_word
 
 WEIGHTS = (*PLAIN, "order-1", "order-2", "order-12")
@@ -33,7 +33,7 @@ def test_every_registered_name_is_made_by_itself():
 )
 def test_words_have_no_weights_of_the_grammar(name):
     found = parse(name)
-    assert found.form is Form.WORD and found.order is None and found.interactions(3) is None
+    assert found.form is Form.WORD and found.order is None
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,12 @@ def _unbiased_under(name, K):
     others = [
         set(c) for size in range(K) for c in combinations(range(K), size)
     ]  # as seen from the last position
-    allowed = {"ips": K, "iips": 1, "rips": K}.get(parse(name).assumption, parse(name).order)
+    allowed = {"ips": K, "iips": 1, "rips": K}.get(parse(name).weights, parse(name).order)
     return {frozenset(c) for c in others if len(c) < allowed}
+
+
+def traits(name):
+    return registry.get(name).traits
 
 
 def test_assuming_less_is_a_strict_order_that_follows_from_what_each_allows():
@@ -83,22 +87,16 @@ def test_assuming_less_is_a_strict_order_that_follows_from_what_each_allows():
     for one in names:
         for two in names:
             allows_more = _unbiased_under(one, K) > _unbiased_under(two, K)
-            assert parse(one).assumes_less(parse(two), K) == allows_more, (one, two)
+            assert traits(one).assumes_less(traits(two), K) == allows_more, (one, two)
     # From the first position the cascade allows nothing, from the last everything: it contains IIPS
     # alone.
-    less_than = {name for name in (*names, "rips") if parse("rips").assumes_less(parse(name), K)}
+    less_than = {name for name in (*names, "rips") if traits("rips").assumes_less(traits(name), K)}
     assert less_than == {"iips", "cv-iips"}
-    assert {name for name in names if parse(name).assumes_less(parse("rips"), K)} == {
+    assert {name for name in names if traits(name).assumes_less(traits("rips"), K)} == {
         "ips",
         "snips",
         "order-9",
     }
-
-
-def test_the_order_path_keeps_one_form():
-    names = ["dr-ips", "dr-order-3", "dr-order-1", "dr-pairs", "ips", "dr-rips", "order-2"]
-    assert order_path(names, 5, Form.DR) == [(1, "dr-order-1"), (3, "dr-order-3"), (5, "dr-ips")]
-    assert order_path(names, 2) == [(2, "ips"), (2, "order-2")]
 
 
 def test_values_are_called_by_their_word():

@@ -40,7 +40,7 @@ from counterrank.estimators.masked import (
     OrderIPS,
     PseudoInverse,
 )
-from counterrank.estimators.names import EstimatorName, Form, order_path, parse
+from counterrank.estimators.names import Form, parse
 from counterrank.estimators.pooled import (
     balance_weights,
     can_model,
@@ -77,7 +77,6 @@ __all__ = [
     "Clipped",
     "Estimate",
     "Estimator",
-    "EstimatorName",
     "Fitted",
     "Form",
     "Lift",
@@ -97,7 +96,6 @@ __all__ = [
     "fit_examination",
     "get_estimator",
     "model_control",
-    "order_path",
     "page_log_probs",
     "parse",
     "read_position_curve",

@@ -92,7 +92,7 @@ def describe(name: str) -> tuple[str, str] | None:
         return _TABLE[name]
     parsed = parse(name)
     if parsed.order is not None and parsed.form in (Form.PLAIN, Form.DR):
-        model = "" if parsed.plain else ", around a reward model"
+        model = "" if parsed.form is Form.PLAIN else ", around a reward model"
         sentence = f"unbiased when effects involve at most {parsed.order} items at a time{model}"
         sets = f"sets T of other items, |T| ≤ {parsed.order - 1}"
         return sentence, f"wₖ = ρₖ Σ over {sets}, of Π_{{l∈T}} (ρ_l − 1)"
