@@ -42,9 +42,15 @@ CASES = {
     "missing target": (GOOD, {"targets": "nwe"}, ["target policy nwe", "did you mean 'new'"]),
     "missing target beside policies": (
         GOOD,
-        {"targets": "nope", "policies": {"old": "top"}},
+        {"targets": "nope,old", "policies": {"old": "top"}},
         ["target policy nope", "Policies that rank by scores are old"],
     ),
+    "the logger among the policies": (
+        GOOD,
+        {"policies": {"propensity": "top"}},
+        ["'propensity' is the logging policy", "--logger"],
+    ),
+    "a target with the logger's name": (GOOD, {"targets": "propensity"}, ["the logging policy"]),
     "missing context": (GOOD, {"context": "age"}, ["no column 'age' for context"]),
     "missing segment": (GOOD, {"segments": "day"}, ["no column 'day' for segment"]),
     "mistyped segment": (

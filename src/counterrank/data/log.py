@@ -489,6 +489,10 @@ class RankingLog:
 
     def with_targets(self, targets: Mapping[str, Probabilities | ArrayLike]) -> Self:
         """Return the same log with these target policies added, each checked against it."""
+        if LOGGING in targets:
+            raise LogError(
+                f"a target is called '{LOGGING}', the name of the logging policy; call it otherwise"
+            )
         added = {
             name: self._probabilities(value, name, positive=False)
             for name, value in targets.items()

@@ -24,8 +24,7 @@ from counterrank.evaluation.arm_decision import decide
 from counterrank.evaluation.arm_lifts import ArmLifts
 from counterrank.evaluation.arm_table import ArmTable, ServedRows
 from counterrank.evaluation.arms import labels_of, with_arms
-from counterrank.evaluation.request import SEQUENTIAL_ROWS
-from counterrank.evaluation.run import is_read, metrics_of
+from counterrank.evaluation.request import SEQUENTIAL_ROWS, requested_metrics
 from counterrank.metrics import Guardrail, Metrics, PageFunction
 from counterrank.statistics import Looks, check_level
 
@@ -123,14 +122,9 @@ def abtest(  # noqa: PLR0913
         raise ConfigError(
             f"practical is the smallest relative lift that matters, above 0; got {practical}"
         )
-    if (events := reading.get("events")) is not None:
-        reading["events"] = events = events.seen_at(time)
-        rewards = events.with_names(rewards)
-    metrics = metrics_of(log, rewards, primary, guardrails)
+    metrics = requested_metrics(log, reading, rewards, primary, guardrails, time)
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     column, _, shares = arm.partition(":")
-    if metrics.named and not is_read(log):
-        reading["rewards"] = metrics.operands
     carried = dict.fromkeys([*segments, *metrics.columns, *([time] if time else [])])
     test_log, names = with_arms(log, column, {"require_propensity": False, **reading}, carried)
     planned = planned_shares(shares, names)

@@ -18,8 +18,9 @@ from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
 from counterrank.estimators import Estimate
+from counterrank.evaluation.request import requested_metrics
 from counterrank.evaluation.result import Evaluation, MetricResult
-from counterrank.evaluation.run import evaluate, is_read, metrics_of
+from counterrank.evaluation.run import evaluate
 from counterrank.metrics import Metric, PageFunction, measured
 from counterrank.statistics import Quantity, check_level, critical_value, means_of
 
@@ -208,11 +209,7 @@ def validate(
     [('a', 'b'), ('b', 'a')]
     """
     check_level(level)
-    if (events := reading.get("events")) is not None:
-        rewards = events.with_names(rewards)
-    metrics = metrics_of(log, rewards, primary, ())
-    if metrics.named and not is_read(log):
-        reading["rewards"] = metrics.operands
+    metrics = requested_metrics(log, reading, rewards, primary)
     test_log, arms = with_arms(log, arm, reading)
     logs = {name: test_log.where(labels_of(test_log, arm) == name) for name in arms}
     common: Any = {"estimators": estimators, "level": level, "seed": seed}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -90,7 +90,7 @@ class MetricFits:
     shared_contexts: int | None = None
     shared: dict[Hashable, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def recommended(self) -> dict[str, Fit]:
         """The fit of the recommended estimator of each target."""
         by_target: dict[str, dict[str, Fit]] = {}

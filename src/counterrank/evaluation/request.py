@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Self
+from typing import Any, Self
 
 from counterrank.checks import answers_of
 from counterrank.common.errors import ConfigError
 from counterrank.common.options import Reading, Request
 from counterrank.common.records import Json
+from counterrank.data.log import RankingLog
 from counterrank.estimators import Estimator, estimator_names
 from counterrank.estimators.behavior import BehaviorTree, planned_tree
 from counterrank.evaluation.freshness import Later
 from counterrank.evaluation.result import LOGGER
-from counterrank.io import Where
-from counterrank.metrics import Metrics
+from counterrank.io import Events, Where
+from counterrank.metrics import Guardrail, Metrics
 from counterrank.statistics import Looks, check_level
 
 #: What runs when no estimator is named; the result lists those that the log cannot support. The
@@ -40,7 +41,7 @@ class Options(Request):
     """A request whose targets, metrics and columns are known, and whose numbers make sense."""
 
     @classmethod
-    def of_request(cls, request: Request, metrics: Metrics, events: Json) -> Self:
+    def of_request(cls, request: Request, metrics: Metrics, events: Events | None) -> Self:
         """Return the options of a request; the targets are known once the log is open.
 
         Parameters
@@ -50,7 +51,7 @@ class Options(Request):
         metrics
             The metrics it names.
         events
-            What is recorded of the events.
+            How they are joined.
         """
         learned, segments, monitored = (
             request.estimate_propensity,
@@ -72,7 +73,7 @@ class Options(Request):
             "guardrails": tuple(metric.text for metric in metrics.guardrails),
             "where": None if request.where is None else str(Where.of(request.where)),
             "accept": answers_of(request.accept),
-            "events": events,
+            "events": {} if events is None else events.said,
         }
         options = cls(**{**vars(request), **values})
         later = options.later
@@ -161,6 +162,29 @@ def named(estimators: Named) -> tuple[str, ...]:
         for estimator in listed
     )
     return tuple(dict.fromkeys(filter(None, names)))
+
+
+def requested_metrics(
+    log: Any,
+    reading: dict[str, Any],
+    rewards: Mapping[str, Any] | Sequence[str] | None,
+    primary: str | None,
+    guardrails: Sequence[str | Guardrail] | str = (),
+    time: str | None = None,
+) -> Metrics:
+    """Return the metrics that the user named, and those that an opened log has by name.
+
+    What the reader must know of them is put into `reading`.
+    """
+    if (events := reading.get("events")) is not None:
+        reading["events"] = events = events.seen_at(time)
+        rewards = events.with_names(rewards)
+    if isinstance(log, RankingLog) or (hasattr(log, "reduce") and hasattr(log, "first")):
+        return Metrics.requested(getattr(log, "first", log).rewards, rewards, primary, guardrails)
+    metrics = Metrics.requested((), rewards, primary, guardrails)
+    if metrics.named:
+        reading["rewards"] = metrics.operands
+    return metrics
 
 
 def ready_made(estimators: Named) -> dict[str, Estimator]:

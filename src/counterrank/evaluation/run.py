@@ -21,7 +21,7 @@ from counterrank.common.errors import ConfigError
 from counterrank.common.options import LEVEL, SEED, FurtherOptions, Request
 from counterrank.common.texts import suggestion
 from counterrank.data.columns import segmentation
-from counterrank.data.log import Probabilities, RankingLog
+from counterrank.data.log import Probabilities
 from counterrank.data.source import SampledOnce, Source
 from counterrank.data.validation import no_weight
 from counterrank.estimators import Estimator, logged
@@ -46,7 +46,7 @@ from counterrank.evaluation.metric_table import (
 )
 from counterrank.evaluation.partly_scored import on_scored_rows
 from counterrank.evaluation.provenance import manifest
-from counterrank.evaluation.request import Options, ready_made
+from counterrank.evaluation.request import Options, ready_made, requested_metrics
 from counterrank.evaluation.result import (
     LOGGER,
     Diagnostics,
@@ -168,13 +168,8 @@ def evaluate(  # noqa: PLR0913
     keywords = {name: value for name, value in locals().items() if name not in ("log", "more")}
     request = Request.of(**keywords, **more)
     reading, base = request.reading(), None if baseline == LOGGER else baseline
-    if (events := request.events) is not None:
-        reading["events"] = events = events.seen_at(request.time)
-        rewards = events.with_names(rewards)
-    metrics = metrics_of(log, rewards, primary, guardrails)
-    if metrics.named and not is_read(log):
-        reading["rewards"] = metrics.operands
-    options = Options.of_request(request, metrics, {} if events is None else events.said)
+    metrics = requested_metrics(log, reading, rewards, primary, guardrails, request.time)
+    options = Options.of_request(request, metrics, reading.get("events"))
     if options.estimate_propensity is not None:
         reading.setdefault("require_propensity", False)
     with opened(
@@ -366,22 +361,6 @@ def _behavior(fits: Sequence[Fit]) -> ForestDescription | None:
         return None
     first, *further = described.values()
     return replace(first, others={description.target: description for description in further})
-
-
-def metrics_of(
-    log: Any,
-    rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None,
-    primary: str | None,
-    guardrails: Sequence[str | Guardrail] | str,
-) -> Metrics:
-    """Return the metrics that the user named and those that a log in memory has by name."""
-    names = getattr(log, "first", log).rewards if is_read(log) else ()
-    return Metrics.requested(names, rewards, primary, guardrails)
-
-
-def is_read(log: Any) -> bool:
-    """Return whether a log has been opened, so that no option changes what it holds."""
-    return isinstance(log, RankingLog) or (hasattr(log, "reduce") and hasattr(log, "first"))
 
 
 def with_baseline(targets: Any, baseline: str | None) -> Any:

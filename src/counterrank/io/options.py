@@ -14,7 +14,7 @@ from counterrank.common.errors import ConfigError
 from counterrank.common.messages import say
 from counterrank.common.options import OPTIONS
 from counterrank.common.texts import suggestion
-from counterrank.data.log import MEANING, RankingLog
+from counterrank.data.log import LOGGING, MEANING, RankingLog
 from counterrank.data.source import Source
 from counterrank.io.beside import Events, Scores, scores_of
 from counterrank.io.warehouses import Query
@@ -216,6 +216,15 @@ def _policy(where: str, policy: Any) -> PolicySpec:
 
 
 def _policies(key: str, policies: Any) -> dict[str, PolicySpec]:
+    described = _described(key, policies)
+    if LOGGING in described:
+        raise ConfigError(
+            f"'{LOGGING}' is the logging policy; describe it with {say('--logger', 'KIND')}"
+        )
+    return described
+
+
+def _described(key: str, policies: Any) -> dict[str, PolicySpec]:
     if isinstance(policies, str):
         policies = [policies]
     if not isinstance(policies, Mapping):
