@@ -20,7 +20,7 @@ from counterrank.evaluation.arm_checks import (
     sample_ratio,
     wrong_weights,
 )
-from counterrank.evaluation.arm_decision import decide
+from counterrank.evaluation.arm_decision import Candidate, decide
 from counterrank.evaluation.arm_lifts import ArmLifts
 from counterrank.evaluation.arm_table import ArmTable, ServedRows
 from counterrank.evaluation.arms import labels_of, with_arms
@@ -137,15 +137,15 @@ def abtest(  # noqa: PLR0913
     ratio, mismatch = sample_ratio(rows, planned)
     notes = (*mismatch, *findings_of_test(rows))
     lifts = _lifts(rows, metrics, names.index(base), notes, level=level, looks=looks, seed=seed)
-    rails = {lifts.name(pair): lifts.guardrails(pair) for pair in lifts.pairs}
+    candidates = [Candidate.of(lifts, pair) for pair in lifts.pairs]
     return ABTest(
         tuple(lifts.metric(metric, segments) for metric in metrics.all_metrics),
         base,
         level,
         looks.rows,
         notes,
-        tuple(rail for judged in rails.values() for rail, _ in judged),
-        decide(lifts, rails, notes, practical=practical, rows_a_day=a_day),
+        tuple(result for candidate in candidates for result in candidate.guardrails),
+        decide(lifts, candidates, notes, practical=practical, rows_a_day=a_day),
         ratio,
         a_day,
     )

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from counterrank.common.findings import FAILED, Finding
 from counterrank.common.texts import in_percent
 from counterrank.estimators import decisive
 from counterrank.evaluation.abtest_result import Action, ArmDecision
-from counterrank.evaluation.arm_lifts import ArmLifts, Rail
+from counterrank.evaluation.arm_lifts import ArmLifts
+from counterrank.evaluation.arm_table import Pair
 from counterrank.evaluation.exploration import rows_for
-from counterrank.evaluation.metric_table import HOLD, OPEN, SHIP, TEST, Standing, decision
+from counterrank.evaluation.metric_table import (
+    HOLD,
+    OPEN,
+    SHIP,
+    TEST,
+    Rail,
+    Standing,
+    decision,
+    judged,
+)
+from counterrank.evaluation.result import GuardrailResult
 from counterrank.statistics import Quantity
 
 _ACTIONS: dict[str, Action] = {SHIP: "ship", HOLD: "stop", TEST: "go on"}
@@ -26,6 +38,14 @@ class Candidate:
     lift: Quantity
     relative: Quantity
     rails: Sequence[Rail]
+    guardrails: Sequence[GuardrailResult]
+
+    @classmethod
+    def of(cls, lifts: ArmLifts, pair: Pair) -> Self:
+        """Return the second arm of a pair."""
+        primary, rails = lifts.metrics.metric(lifts.metrics.primary), lifts.rails(pair)
+        results = judged(rails, lifts.level, lifts.looks)
+        return cls(lifts.name(pair), *lifts.reported(primary, pair), rails, results)
 
     def standing(self, lifts: ArmLifts, level: float, *, lower_is_better: bool) -> Standing:
         """Return the end of the lift's interval that holds for all candidates, and the other one as it is shown."""
@@ -39,21 +59,17 @@ class Candidate:
         ends = (-wide[1], -shown[0]) if lower_is_better else (wide[0], shown[1])
         return *ends, "reliable"
 
-    def rows_for_primary(self, practical: float, lifts: ArmLifts) -> int | None:
-        """Return the rows in all from which a relative lift of `practical` is seen with a chance of 80 %."""
-        return _rows_for(practical, self.relative, lifts)
-
-    def rows_for_guardrails(self, lifts: ArmLifts) -> int | None:
-        """Return the rows in all from which open guardrails are settled where nothing changes; 0 where none is open."""
-        totals = [
-            None if lift is None else _rows_for(abs(rail.limit), lift, lifts)
-            for rail, lift in self.rails
-            if rail.status == OPEN
+    def rows_for_guardrails(self, lifts: ArmLifts) -> list[int | None]:
+        """Return the rows in all from which each open guardrail is settled where nothing changes."""
+        return [
+            None if rail.lift is None else _rows_for(abs(result.limit), rail.lift, lifts)
+            for rail, result in zip(self.rails, self.guardrails, strict=True)
+            if result.status == OPEN
         ]
-        return _largest([0, *totals])
 
 
 def _rows_for(size: float, lift: Quantity, lifts: ArmLifts) -> int | None:
+    """Return the rows in all from which a lift of this size is seen with a chance of 80 %."""
     n = lifts.rows.log.n
     if not (size > 0 and lift.stderr > 0):
         return None
@@ -62,7 +78,7 @@ def _rows_for(size: float, lift: Quantity, lifts: ArmLifts) -> int | None:
 
 def decide(
     lifts: ArmLifts,
-    rails: Mapping[str, Sequence[Rail]],
+    candidates: Sequence[Candidate],
     findings: Sequence[Finding],
     *,
     practical: float,
@@ -72,41 +88,37 @@ def decide(
 
     An arm that is not better although the test is large enough to see a lift of `practical` is stopped.
     """
-    primary = lifts.metrics.metric(lifts.metrics.primary)
-    candidates = [
-        Candidate(name, *lifts.reported(primary, pair), rails[name])
-        for pair in lifts.pairs
-        for name in (lifts.name(pair),)
-    ]
     broken = tuple(finding for finding in findings if finding.status is FAILED)
     if broken:
         actions = {candidate.name: "stop" for candidate in candidates}
         return ArmDecision("stop", broken, None, actions, practical=practical)
+    primary, n = lifts.metrics.metric(lifts.metrics.primary), lifts.rows.log.n
     # Each must be better at a level that holds for all of them together (Bonferroni).
     level = 1.0 - (1.0 - lifts.level) / len(candidates)
     standings = {
         candidate.name: candidate.standing(lifts, level, lower_is_better=primary.lower_is_better)
         for candidate in candidates
     }
-    judged = [rail for candidate in candidates for rail, _ in candidate.rails]
-    proposed = decision(primary.name, standings, judged)
+    guardrails = [result for candidate in candidates for result in candidate.guardrails]
+    proposed = decision(primary.name, standings, guardrails)
     actions = {name: _ACTIONS[action] for name, action in proposed.targets.items()}
     reasons = [*proposed.reasons]
-    further: list[int | None] = []
+    totals: list[int | None] = [n + 1]
     for candidate in candidates:
         if actions[candidate.name] != "go on":
             continue
         undecided = standings[candidate.name][0] <= 0
-        rows = candidate.rows_for_primary(practical, lifts) if undecided else 0
-        if undecided and rows is not None and rows <= lifts.rows.log.n:
+        total = _rows_for(practical, candidate.relative, lifts) if undecided else 0
+        if undecided and total is not None and total <= n:
             actions[candidate.name] = "stop"
             reasons = [reason for reason in reasons if reason.target != candidate.name]
             reasons.append(_enough(candidate.name, primary.name, practical))
         else:
-            further.append(_further([rows, candidate.rows_for_guardrails(lifts)], lifts.rows.log.n))
+            totals += [total, *candidate.rows_for_guardrails(lifts)]
     order: tuple[Action, ...] = ("ship", "go on", "stop")
     action = next(possible for possible in order if possible in actions.values())
-    rows = _largest(further) if action == "go on" else None
+    # Beyond reach where one of them is.
+    rows = None if action != "go on" or None in totals else max(filter(None, totals)) - n
     return ArmDecision(
         action,
         tuple(reason for reason in reasons if actions.get(str(reason.target)) == action),
@@ -116,18 +128,6 @@ def decide(
         None if rows is None or not rows_a_day else float(math.ceil(rows / rows_a_day)),
         practical,
     )
-
-
-def _largest(totals: Sequence[int | None]) -> int | None:
-    """Return the largest of some numbers of rows; None where one of them is beyond reach."""
-    reached = [total for total in totals if total is not None]
-    return max(reached) if len(reached) == len(totals) else None
-
-
-def _further(totals: Sequence[int | None], n: int) -> int | None:
-    """Return the further rows up to the largest of some totals."""
-    largest = _largest(totals)
-    return None if largest is None else max(largest - n, 1)
 
 
 def _enough(name: str, metric: str, practical: float) -> Finding:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,17 +14,11 @@ from counterrank.data.columns import segmentation
 from counterrank.evaluation.abtest_result import UNKNOWN, Arm, ArmLift, ArmMetric
 from counterrank.evaluation.arm_checks import CHECK, ROUNDING
 from counterrank.evaluation.arm_table import ArmTable, Pair, ServedRows
-from counterrank.evaluation.metric_table import judged_guardrail
-from counterrank.evaluation.result import GuardrailResult, Segment, SegmentLift
+from counterrank.evaluation.comparisons import lifts_in_groups
+from counterrank.evaluation.metric_table import Rail
+from counterrank.evaluation.result import Segment
 from counterrank.metrics import Guardrail, Metric, Metrics
-from counterrank.statistics import (
-    Looks,
-    Quantity,
-    benjamini_hochberg,
-    contrast,
-    correlations,
-    together,
-)
+from counterrank.statistics import Looks, Quantity, contrast
 
 #: Below this share of rows that both rankers could have shown, rows say nothing of each other.
 HARDLY = 0.01
@@ -40,8 +33,6 @@ _ALONE = (
 )
 #: The rows of a group of a column, with the label of the group.
 Group = tuple[str, str, Ints]
-#: A guardrail with what it is held against: None where the log says nothing of it.
-Rail = tuple[GuardrailResult, Quantity | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,24 +119,10 @@ class ArmLifts:
     def segments(self, metric: Metric, pair: Pair, groups: Sequence[Group]) -> Iterator[Segment]:
         """Yield the lift in each group, adjusted for looking at all of them."""
         weighed = self.weighed(metric, pair)
-        values = [self._in_group(metric, pair, weighed, inside) for *_, inside in groups]
-        lifts = [
-            None if earned_ is None else contrast(earned_[1], earned_[0]) for earned_ in values
-        ]
-        p_values = [
-            1.0 if lift is None else lift[0].p_value(self.level, self.looks) for lift in lifts
-        ]
-        adjusted = benjamini_hochberg(p_values)
-        for (column, label, inside), value, lift, p, q in zip(
-            groups, values, lifts, p_values, adjusted, strict=True
-        ):
-            earned = gain = wide = UNKNOWN
-            relative = math.nan
-            if value is not None and lift is not None:
-                earned = value[1].number(self.level, self.looks)
-                gain = lift[0].number(self.level, self.looks)
-                wide = lift[0].number(self.level, self.looks, len(groups))
-                relative = lift[1].value
+        pairs = [self._in_group(metric, pair, weighed, inside) for *_, inside in groups]
+        lifts = lifts_in_groups(pairs, self.level, self.looks)
+        for (column, label, inside), values, lift in zip(groups, pairs, lifts, strict=True):
+            earned = UNKNOWN if values is None else values[0].number(self.level, self.looks)
             yield Segment(
                 earned.value,
                 earned.stderr,
@@ -157,73 +134,40 @@ class ArmLifts:
                 estimator="plain" if weighed is None else "pooled",
                 n=len(inside),
                 ess=float(len(inside)),
-                lift=SegmentLift(
-                    gain.value,
-                    gain.stderr,
-                    gain.low,
-                    gain.high,
-                    relative=relative,
-                    p_value=float(p),
-                    q_value=float(q),
-                    adjusted_low=wide.low,
-                    adjusted_high=wide.high,
-                ),
-                evidence="insufficient" if value is None else "reliable",
+                lift=lift,
+                evidence="insufficient" if values is None else "reliable",
             )
 
     def _in_group(
         self, metric: Metric, pair: Pair, weighed: Pair | None, inside: Ints
     ) -> tuple[Quantity, Quantity] | None:
-        """Return what both arms of a pair earn in a group of rows; None where an arm is hardly there."""
+        """Return what the second and the first arm of a pair earn in a group of rows.
+
+        None where an arm is hardly there.
+        """
         table = self.table.group(inside)
         if table is None:
             return None
         source, to = pair
-        return table.metric(metric, source, weighed), table.metric(metric, to, weighed)
+        return table.metric(metric, to, weighed), table.metric(metric, source, weighed)
 
-    def guardrails(self, pair: Pair) -> list[Rail]:
-        """Return each guardrail for an arm, with intervals that hold for all of them together."""
-        rails = [
+    def rails(self, pair: Pair) -> list[Rail]:
+        """Return the lifts of an arm that guardrails limit."""
+        return [
             rail for guardrail in self.metrics.guardrails for rail in self._rails(guardrail, pair)
         ]
-        if not rails:
-            return []
-        # Groups of rows stand there as independent of everything else.
-        family = np.eye(len(rails))
-        ungrouped = [
-            i for i, (_, label, lift) in enumerate(rails) if not label and lift is not None
-        ]
-        if ungrouped:
-            family[np.ix_(ungrouped, ungrouped)] = correlations(
-                [q for i in ungrouped if (q := rails[i][2])]
-            )
-        level = together(family, self.level)
-        return [
-            (
-                judged_guardrail(
-                    guardrail,
-                    self.name(pair),
-                    UNKNOWN if lift is None else lift.number(level, self.looks),
-                    "insufficient" if lift is None else "reliable",
-                    label,
-                ),
-                lift,
-            )
-            for guardrail, label, lift in rails
-        ]
 
-    def _rails(
-        self, guardrail: Guardrail, pair: Pair
-    ) -> Iterator[tuple[Guardrail, str, Quantity | None]]:
+    def _rails(self, guardrail: Guardrail, pair: Pair) -> Iterator[Rail]:
         """Yield the lift that a guardrail limits, in all rows or in each of its groups."""
-        metric = self.metrics.metric(guardrail.metric)
+        metric, name = self.metrics.metric(guardrail.metric), self.name(pair)
         which = 1 if guardrail.relative else 0
         if not guardrail.by:
-            yield guardrail, "", self.reported(metric, pair)[which]
+            yield Rail(guardrail, name, self.reported(metric, pair)[which], "reliable")
             return
         weighed = self.weighed(metric, pair)
         groups = {label: inside for _, label, inside in self.groups(guardrail.by)}
         for label in guardrail.among([*groups]):
             values = self._in_group(metric, pair, weighed, groups[label])
-            lift = None if values is None else contrast(values[1], values[0])[which]
-            yield guardrail, label, lift
+            lift = None if values is None else contrast(*values)[which]
+            evidence = "insufficient" if values is None else "reliable"
+            yield Rail(guardrail, name, lift, evidence, label)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,7 +15,15 @@ from counterrank.estimators import Estimate, Traits
 from counterrank.estimators.weights.diagnostics import mean_weight_test, tail_index
 from counterrank.estimators.weights.thresholds import SIGNIFICANT, THRESHOLDS
 from counterrank.evaluation.result import Comparison, Level, OrderPoint, Segment, SegmentLift
-from counterrank.statistics import ONCE, Looks, benjamini_hochberg, contrast, holm, two_sided
+from counterrank.statistics import (
+    ONCE,
+    Looks,
+    Quantity,
+    benjamini_hochberg,
+    contrast,
+    holm,
+    two_sided,
+)
 
 if TYPE_CHECKING:
     from counterrank.evaluation.fit import Fit, MetricFits
@@ -152,12 +161,28 @@ def compare(
 
 
 def segment_table(groups: Mapping[str, Mapping[Group, Estimate]]) -> tuple[Segment, ...]:
-    """Return a row for each target, column and group, largest lift first within a column.
-
-    p-values are those of one group by itself; over all groups of a target, q-values are adjusted by
-    Benjamini-Hochberg, and intervals of the lift (`adjusted_low`, `adjusted_high`) by Bonferroni.
-    """
-    rows = [row for estimates in groups.values() for row in _adjusted(estimates)]
+    """Return a row for each target, column and group, largest lift first within a column."""
+    rows = [
+        Segment(
+            estimate.value,
+            estimate.stderr,
+            estimate.low,
+            estimate.high,
+            column=column,
+            label=label,
+            target=estimate.target,
+            estimator=estimate.estimator,
+            n=estimate.n,
+            ess=estimate.ess,
+            lift=lift,
+            evidence=evidence_of(estimate),
+            flags=estimate.flags,
+        )
+        for estimates in groups.values()
+        for ((column, label), estimate), lift in zip(
+            estimates.items(), _lifts_of(list(estimates.values())), strict=True
+        )
+    ]
 
     def order(row: Segment) -> tuple[str, str, float, str]:
         lift = -np.nan_to_num(row.lift.value, nan=-np.inf)
@@ -166,50 +191,32 @@ def segment_table(groups: Mapping[str, Mapping[Group, Estimate]]) -> tuple[Segme
     return tuple(sorted(rows, key=order))
 
 
-def _adjusted(groups: Mapping[Group, Estimate]) -> list[Segment]:
-    raw = [_p_value(estimate) for estimate in groups.values()]
+def _lifts_of(estimates: Sequence[Estimate]) -> list[SegmentLift]:
+    pairs = [estimate.pair for estimate in estimates]
+    return lifts_in_groups(pairs, estimates[0].level, estimates[0].looks)
+
+
+def lifts_in_groups(
+    pairs: Sequence[tuple[Quantity, Quantity] | None], level: float, looks: Looks
+) -> list[SegmentLift]:
+    """Return the lift of a value over a base in each group of rows; None where nothing is known of a group.
+
+    p-values are those of one group by itself; over all groups q-values are adjusted by
+    Benjamini-Hochberg, and intervals of the lift (`adjusted_low`, `adjusted_high`) by Bonferroni.
+    """
+    lifts = [None if pair is None else contrast(*pair) for pair in pairs]
+    raw = [1.0 if lift is None else lift[0].p_value(level, looks) for lift in lifts]
     rows = []
-    for ((column, label), estimate), p, q in zip(
-        groups.items(), raw, benjamini_hochberg(raw), strict=True
-    ):
-        wide, _ = estimate.lift_at(estimate.level, len(groups))
-        lift = SegmentLift(
-            value=estimate.lift.value,
-            stderr=estimate.lift.stderr,
-            low=estimate.lift.low,
-            high=estimate.lift.high,
-            relative=estimate.lift.relative,
-            adjusted_low=wide.low,
-            adjusted_high=wide.high,
-            p_value=float(p),
-            q_value=float(q),
-        )
-        rows.append(
-            Segment(
-                estimate.value,
-                estimate.stderr,
-                estimate.low,
-                estimate.high,
-                column=column,
-                label=label,
-                target=estimate.target,
-                estimator=estimate.estimator,
-                n=estimate.n,
-                ess=estimate.ess,
-                lift=lift,
-                evidence=evidence_of(estimate),
-                flags=estimate.flags,
-            )
-        )
+    for lift, p, q in zip(lifts, raw, benjamini_hochberg(raw), strict=True):
+        adjusted = {"p_value": float(p), "q_value": float(q)}
+        if lift is None:
+            rows.append(SegmentLift(math.nan, **adjusted))
+            continue
+        shown, wide = (lift[0].number(level, looks, family) for family in (1, len(pairs)))
+        adjusted |= {"adjusted_low": wide.low, "adjusted_high": wide.high}
+        ends = shown.value, shown.stderr, shown.low, shown.high
+        rows.append(SegmentLift(*ends, relative=lift[1].value, **adjusted))
     return rows
-
-
-def _p_value(estimate: Estimate) -> float:
-    """Return the p-value of no lift; 1 where nothing is known."""
-    if estimate.pair is None:
-        return 1.0
-    lift, _ = contrast(*estimate.pair)
-    return lift.p_value(estimate.level, estimate.looks)
 
 
 def enough_rows(estimate: Estimate) -> Level:

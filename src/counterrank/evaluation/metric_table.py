@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from counterrank.common.arrays import Floats
 from counterrank.common.findings import FAILED, PASSED, WARNED, Finding, Outcome, worst
 from counterrank.common.messages import Message
 from counterrank.common.texts import in_percent
@@ -26,8 +25,7 @@ from counterrank.evaluation.result import (
 )
 from counterrank.evaluation.solve import Table
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics
-from counterrank.statistics import Number, Quantity, together
-from counterrank.statistics import correlations as correlations_of
+from counterrank.statistics import Looks, Number, Quantity, contrast, correlations, together
 
 SHIP, HOLD, TEST = "ship", "hold", "test"
 SAFE, BROKEN, OPEN = "safe", "broken", "open"
@@ -76,7 +74,7 @@ def metric_results(metric_table: MetricTable) -> tuple[MetricResult, ...]:
     if len(metrics) > 1:
         for target in levels:
             lifts = [table.against(metric, target)[0] for metric in metrics]
-            levels[target] = together(correlations_of(lifts), options.level)
+            levels[target] = together(correlations(lifts), options.level)
     return tuple(_result(metric, metric_table, levels) for metric in metrics)
 
 
@@ -187,72 +185,78 @@ def _weakest(metric: Metric, verdicts: Sequence[Verdict], metric_table: MetricTa
     return verdict(findings)
 
 
-#: A guardrail for one target, or one group of it, before it is judged: with its estimate, the quantity that
-#: correlates with others where it is known, the evidence, and the label of the group.
-_Rail = tuple[Guardrail, Estimate, Quantity | None, str, str]
+@dataclass(frozen=True, slots=True, eq=False)
+class Rail:
+    """A guardrail for one target, in all rows or in one group of them, before it is judged."""
+
+    guardrail: Guardrail
+    target: str
+    #: The lift that it limits, relative where the guardrail is; None where nothing is known of it.
+    lift: Quantity | None
+    evidence: str
+    group: str = ""
 
 
 def guardrail_results(
     metric_table: MetricTable, results: Sequence[MetricResult]
 ) -> tuple[GuardrailResult, ...]:
-    """Return each guardrail for each target, with intervals that hold for all of a target's together."""
+    """Return each guardrail for each target."""
     rows: list[GuardrailResult] = []
-    by_name = {result.name: result for result in results}
-    for target in metric_table.candidates if metric_table.metrics.guardrails else ():
+    by_name, options = {result.name: result for result in results}, metric_table.options
+    for target in metric_table.candidates:
         rails = [
             rail
             for guardrail in metric_table.metrics.guardrails
             for rail in _rails(guardrail, by_name[guardrail.metric], target, metric_table)
         ]
-        level = together(_family(rails), metric_table.options.level)
-        rows += [_judged(rail, target, level) for rail in rails]
+        rows += judged(rails, options.level, options.looks)
     return tuple(rows)
 
 
 def _rails(
     guardrail: Guardrail, result: MetricResult, target: str, metric_table: MetricTable
-) -> list[_Rail]:
+) -> list[Rail]:
     metric, evidence = metric_table.metrics.metric(guardrail.metric), result.verdict.of(target)
     if not guardrail.by:
-        lift, relative = metric_table.table.against(metric, target)
-        quantity = relative if guardrail.relative else lift
-        return [(guardrail, result.estimate(target), quantity, evidence, "")]
+        return [_rail(guardrail, result.estimate(target), evidence)]
     groups = metric_table.judgements[metric.measures[0]].groups[target]
     by_label = {label: row for (column, label), row in groups.items() if column == guardrail.by}
     return [
-        (guardrail, by_label[label], None, weakest(enough_rows(by_label[label]), evidence), label)
+        _rail(guardrail, by_label[label], weakest(enough_rows(by_label[label]), evidence), label)
         for label in guardrail.among([*by_label])
     ]
 
 
-def _family(rails: Sequence[_Rail]) -> Floats:
-    """Return the correlations of a target's guardrails; groups of rows stand there as independent."""
-    matrix = np.eye(len(rails))
-    quantities = {
-        i: quantity for i, (_, _, quantity, *_) in enumerate(rails) if quantity is not None
+def _rail(guardrail: Guardrail, estimate: Estimate, evidence: str, group: str = "") -> Rail:
+    if estimate.pair is None:
+        return Rail(guardrail, estimate.target, None, "insufficient", group)
+    lift, relative = contrast(*estimate.pair)
+    limited = relative if guardrail.relative else lift
+    return Rail(guardrail, estimate.target, limited, evidence, group)
+
+
+def judged(rails: Sequence[Rail], level: float, looks: Looks) -> list[GuardrailResult]:
+    """Return the guardrails of one target judged, with intervals that hold for all of them together."""
+    if not rails:
+        return []
+    # Groups of rows stand there as independent of everything else.
+    whole = {
+        i: rail.lift for i, rail in enumerate(rails) if rail.lift is not None and not rail.group
     }
-    if quantities:
-        matrix[np.ix_([*quantities], [*quantities])] = correlations_of([*quantities.values()])
-    return matrix
+    family = np.eye(len(rails))
+    if whole:
+        family[np.ix_([*whole], [*whole])] = correlations([*whole.values()])
+    joint = together(family, level)
+    return [_judged(rail, joint, looks) for rail in rails]
 
 
-def _judged(rail: _Rail, target: str, level: float) -> GuardrailResult:
-    guardrail, estimate, _, evidence, label = rail
-    lift, relative = estimate.lift_at(level)
-    evidence = "insufficient" if estimate.not_estimable else evidence
-    return judged_guardrail(
-        guardrail, target, relative if guardrail.relative else lift, evidence, label
-    )
-
-
-def judged_guardrail(
-    guardrail: Guardrail, target: str, lift: Number, evidence: str, label: str = ""
-) -> GuardrailResult:
-    """Return what a lift, relative where the guardrail is, says of a guardrail, in a group of rows or in all."""
+def _judged(rail: Rail, level: float, looks: Looks) -> GuardrailResult:
+    guardrail = rail.guardrail
+    # An interval that is not known leaves everything open.
+    lift = Number(math.nan) if rail.lift is None else rail.lift.number(level, looks)
     return GuardrailResult(
         expression=guardrail.text,
-        target=target,
-        # An interval that is not known leaves everything open.
+        target=rail.target,
         status=status_of(guardrail, lift.low, lift.high),
         lift=lift.value,
         low=lift.low,
@@ -260,10 +264,10 @@ def judged_guardrail(
         metric=guardrail.metric,
         limit=guardrail.limit,
         relative=guardrail.relative,
-        evidence=evidence,
+        evidence=rail.evidence,
         unit=guardrail.unit,
         column=guardrail.by,
-        group=label,
+        group=rail.group,
     )
 
 
