@@ -98,7 +98,7 @@ class ArmTable:
         rewards: dict[Measure, Floats] = {}
         controls: dict[tuple[Measure, Pair], Floats] = {}
         for measure in dict.fromkeys(m for metric in metrics.all_metrics for m in metric.measures):
-            log = measured(rows.log, measure) if metrics.named else rows.log
+            log = measured(rows.log, measure)
             earned: Floats = log.reward @ log.position_weights
             if measure.function is not IMPRESSIONS and float(np.ptp(earned)) == 0.0:
                 raise _constant(measure, float(earned[0]), named=metrics.named)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,8 @@ import numpy as np
 from counterrank.checks import CHECKS, OF_REWARDS, VITAL, Auditor, auditor_of
 from counterrank.common.errors import ConfigError, CounterrankError
 from counterrank.common.findings import SKIPPED, Finding
-from counterrank.data.columns import shared_contexts, units_are_rows
 from counterrank.data.log import RankingLog
 from counterrank.data.source import (
-    Change,
     MappedSource,
     MemorySource,
     Reporter,
@@ -64,31 +61,29 @@ class Fit:
 class MetricFits:
     """The fits of one measure of an evaluation.
 
-    ===================  ==========================================================================
-    `metric`             a name of the measure that no other of the evaluation has
-    `source`, `first`    the log with this reward, and a small batch of it
-    `probe`              a sample of rows, each with the same chance; the same for the same seed
-    `change`             gives a batch of the log this reward
-    `named`              whether the reward has a name, or is the only one
-    `skipped`            the reason for each estimator that cannot run
-    `shared_contexts`    how many contexts rows share although nearly each has a unit of its own
-    `shared`             what was prepared for models and does not depend on the reward
-    ===================  ==========================================================================
+    ============  ==========================================================================
+    `metric`      a name of the measure that no other of the evaluation has
+    `source`      the log with this reward
+    `probe`       a sample of rows, each with the same chance; the same for the same seed
+    `skipped`     the reason for each estimator that cannot run
+    `shared`      what was prepared for models and does not depend on the reward
+    ============  ==========================================================================
     """
 
     metric: str
     measure: Measure
     primary: bool
-    named: bool
-    source: Source
-    change: Change
-    first: RankingLog
+    source: MeasuredSource
     probe: RankingLog
     fits: tuple[Fit, ...]
     skipped: tuple[Finding, ...]
     auditor: Auditor
-    shared_contexts: int | None = None
-    shared: dict[Hashable, Any] = field(default_factory=dict)
+    shared: dict[Hashable, Any]
+
+    @cached_property
+    def first(self) -> RankingLog:
+        """A small batch of the log with this reward."""
+        return self.source.first
 
     @cached_property
     def recommended(self) -> dict[str, Fit]:
@@ -102,10 +97,30 @@ class MetricFits:
             for target, fits in by_target.items()
         }
 
-    def refuse_constant(self, earned: Quantity) -> None:
-        """Raise where the logger earned the same in every ranking: nothing could be learned of it."""
-        if self.named and earned.stderr == 0.0:
-            raise constant(self.measure.text, earned.value)
+
+class MeasuredSource(MappedSource):
+    """A log with a measure as its reward; rewards that cannot be squared are refused where they are met."""
+
+    def __init__(self, source: Source, measure: Measure) -> None:
+        super().__init__(source, partial(_squarable, measure=measure))
+
+    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return a sample that models can be fitted on."""
+        sample = super().sample(rows, rng)
+        # A batch may hold small rewards only; so many rows of a log that also has others do not.
+        refuse_scale(sample.reward)
+        return sample
+
+
+def _squarable(batch: RankingLog, measure: Measure) -> RankingLog:
+    rewarded = measured(batch, measure)
+    refuse_scale(rewarded.reward, small=False)
+    return rewarded
+
+
+def probe_of(source: Source, seed: int) -> RankingLog:
+    """Return a sample of rows, each with the same chance; the same for the same seed."""
+    return source.sample(PROBE_ROWS, np.random.default_rng(seed)).evenly_kept()
 
 
 def fit_metrics(
@@ -132,39 +147,27 @@ def fit_metrics(
         # A short log shows before anything is fitted that a metric does not vary, a long one in the pass.
         rows = source.sample(PROBE_ROWS, np.random.default_rng(options.seed))
         for measure in measures:
-            _refuse_constant(measure, measured(rows, measure=measure))
+            sample = measured(rows, measure)
+            (earned,) = means_of([sample.reward @ sample.position_weights], None)
+            refuse_constant(measure, earned)
     if isinstance(innermost(source), MemorySource):
         reporter().begin("fitting models", len(measures) * len(options.targets))
     fitted: list[MetricFits] = []
     texts = [measure.text for measure in measures]
-    for index, measure in enumerate(measures):
-        text = measure.text
+    for index, (measure, text) in enumerate(zip(measures, texts, strict=True)):
         metric = text if texts.count(text) == 1 else f"{text} ({index})"
+        primary = fitted[0] if fitted else None
         try:
-            primary = fitted[0] if fitted else None
-            fitted.append(
-                _fit_metric(
-                    metric, measure, source, options, estimators, primary, named=metrics.named
-                )
-            )
+            fitted.append(_fit_metric(metric, measure, source, options, estimators, primary))
         except CounterrankError as problem:
             raise problem if not index else problem.about(f"metric '{text}'") from None
     return fitted
 
 
-def _unchanged(batch: RankingLog) -> RankingLog:
-    return batch
-
-
-def _refuse_constant(measure: Measure, sample: RankingLog) -> None:
-    (earned,) = means_of([sample.reward @ sample.position_weights], None)
+def refuse_constant(measure: Measure, earned: Quantity) -> None:
+    """Raise where the logger earned the same in every ranking: nothing could be learned of it."""
     if earned.stderr == 0.0:
         raise constant(measure.text, earned.value)
-
-
-def probe_of(source: Source, seed: int) -> RankingLog:
-    """Return a sample of rows, each with the same chance; the same for the same seed."""
-    return source.sample(PROBE_ROWS, np.random.default_rng(seed)).evenly_kept()
 
 
 def _fit_metric(
@@ -174,33 +177,35 @@ def _fit_metric(
     options: Options,
     estimators: Mapping[str, Estimator],
     primary: MetricFits | None,
-    *,
-    named: bool,
 ) -> MetricFits:
     """Return the fits of one measure; `primary` are those of the first."""
-    change = partial(measured, measure=measure) if named else _unchanged
-    source = MappedSource(source, change) if named else source
-    probe = None
-    if isinstance(source, MemorySource):
-        probe = probe_of(source, options.seed)
-        refuse_scale(probe.reward)
-    else:
-        # A sample of a file is a pass over it: no look of our own before the larger one that a tree
-        # or a model is fitted on, of which it is then a part.
-        source = _SquarableSource(source, _squarable)
-    shared: dict[Hashable, Any] = {} if primary is None else primary.shared
-    fits, skipped = fit_targets(
-        source, options, estimators, metric=metric, required=primary is None, shared=shared
+    rewarded = MeasuredSource(source, measure)
+    workspace = Workspace(
+        rewarded,
+        "",
+        level=options.level,
+        seed=options.seed,
+        metric=metric,
+        looks=options.looks,
+        by_unit=rewarded.first.summed_by_unit,
+        tree=options.tree,
+        shared={} if primary is None else primary.shared,
     )
-    first = source.first
-    probe = probe_of(source, options.seed) if probe is None else probe
+    required = wanted(options, required=primary is None)
+    fits, skipped = _fit_targets(workspace, options.targets, required, estimators)
+    # Not before: a sample of a file is a pass over it, unless a tree or a model has drawn a larger one.
+    probe = probe_of(rewarded, options.seed)
+    checks = VITAL if options.audit is False else CHECKS
+    if primary is not None:
+        # Numbers of a column are checked, those of a function of one are not.
+        checks = () if measure.function else OF_REWARDS
     auditor = auditor_of(
-        source,
+        rewarded,
         probe,
         options.targets,
         segments=options.segments or None,
         time=options.time,
-        checks=_checks(measure, options, primary=primary is None),
+        checks=checks,
         weighed=not all(fit.traits.user_model for fit in fits),
         like=None if primary is None else primary.auditor,
     )
@@ -208,96 +213,64 @@ def _fit_metric(
         metric,
         measure,
         primary is None,
-        named,
-        source,
-        change,
-        first,
+        rewarded,
         probe,
         fits,
         skipped,
         auditor,
-        shared_contexts(probe) if units_are_rows(first) else None,
-        shared,
+        workspace.shared,
     )
 
 
-def _checks(measure: Measure, options: Options, *, primary: bool) -> tuple[Any, ...]:
-    """Return what is checked of the log: of a further reward, only that reward."""
-    if not primary:
-        # Numbers of a column are checked, those of a function of one are not.
-        return () if measure.function else OF_REWARDS
-    return VITAL if options.audit is False else CHECKS
-
-
-def fit_targets(
-    source: Source,
-    options: Options,
+def _fit_targets(
+    workspace: Workspace,
+    targets: Collection[str],
+    required: Mapping[str, bool],
     estimators: Mapping[str, Estimator],
-    *,
-    metric: str = "reward",
-    required: bool = True,
-    shared: dict[Hashable, Any] | None = None,
 ) -> tuple[tuple[Fit, ...], tuple[Finding, ...]]:
     """Return a fit for each target and estimator that can run, and the reason for each that cannot.
 
     Parameters
     ----------
-    source
+    workspace
         The log with the rewards of a metric.
-    options
-        What was asked for.
+    targets
+        The targets.
+    required
+        The names of estimators, and whether each must run.
     estimators
         Estimators that are no names.
-    metric
-        The name of the metric.
-    required
-        Whether the estimators that were named must run; not so for further metrics.
-    shared
-        Keeps what does not depend on rewards, for further metrics of the same rows.
     """
-    must_run, first = wanted(options, required=required), source.first
-    for name, must in must_run.items():
-        if must and name not in estimators:
+    for name, must_run in required.items():
+        if must_run and name not in estimators:
             # A name that nobody knows is an error by itself, whatever the target.
             get_estimator(name)
-
-    def fit_target(target: str) -> tuple[list[Fit], list[Finding]]:
-        workspace = Workspace(
-            source,
-            target,
-            level=options.level,
-            seed=options.seed,
-            metric=metric,
-            looks=options.looks,
-            by_unit=first.summed_by_unit,
-            tree=options.tree,
-            shared={} if shared is None else shared,
-        )
-        if not in_memory:
-            return _fit_target(workspace, must_run, estimators)
-        # Passes over a log in memory are part of this stage.
-        with reporting_to(Reporter()):
-            fits = _fit_target(workspace, must_run, estimators)
-        stage.advance(1)
-        return fits
-
-    # A log in memory is sampled at no cost: targets are fitted side by side, with the same results.
-    in_memory, stage = isinstance(innermost(source), MemorySource), reporter()
-    threads = min(default_threads(), len(options.targets)) if in_memory else 1
-    by_target = list(map_in_order(options.targets, fit_target, threads=threads))
-    fits, skipped = (tuple(chain.from_iterable(lists)) for lists in zip(*by_target, strict=True))
-    return fits, skipped
+    # A log in memory is sampled at no cost: targets are fitted side by side, with the same results,
+    # and passes over it are part of this stage.
+    in_memory, stage = isinstance(innermost(workspace.source), MemorySource), reporter()
+    threads = min(default_threads(), len(targets)) if in_memory else 1
+    fits: list[Fit] = []
+    skipped: list[Finding] = []
+    fit = partial(_fit_target, required=required, estimators=estimators)
+    spaces = (replace(workspace, target=target, memo={}) for target in targets)
+    with reporting_to(Reporter() if in_memory else stage):
+        for fits_of, reasons in map_in_order(spaces, fit, threads=threads):
+            fits += fits_of
+            skipped += reasons
+            if in_memory:
+                stage.advance(1)
+    return tuple(fits), tuple(skipped)
 
 
 def _fit_target(
-    workspace: Workspace, requested: Mapping[str, bool], estimators: Mapping[str, Estimator]
+    workspace: Workspace, required: Mapping[str, bool], estimators: Mapping[str, Estimator]
 ) -> tuple[list[Fit], list[Finding]]:
     """Return the fits of a target's estimators that can run, and the reason for each that cannot."""
     metric, target, first = workspace.metric, workspace.target, workspace.first
     fitted: dict[str, Fit] = {}
     skipped: list[Finding] = []
-    for name in dict.fromkeys([*requested, *PANEL]):
-        diagnostic_only = name not in requested
+    for name in dict.fromkeys([*required, *PANEL]):
+        diagnostic_only = name not in required
         if diagnostic_only and all(fit.traits.user_model for fit in fitted.values()):
             break
         try:
@@ -306,7 +279,7 @@ def _fit_target(
             fitted_columns = estimator.fit(workspace)
             fitted[name] = Fit(metric, target, estimator.name, fitted_columns, diagnostic_only)
         except CounterrankError as problem:
-            if requested.get(name):
+            if required.get(name):
                 raise type(problem)(
                     f"'{name}' cannot run for target '{target}': {problem}"
                 ) from problem
@@ -317,22 +290,6 @@ def _fit_target(
     if not fitted:
         raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1].text}")
     return list(fitted.values()), skipped
-
-
-def _squarable(batch: RankingLog) -> RankingLog:
-    refuse_scale(batch.reward, small=False)
-    return batch
-
-
-class _SquarableSource(MappedSource):
-    """A source that refuses rewards which cannot be squared as soon as it meets them."""
-
-    def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
-        """Return a sample that models can be fitted on."""
-        sample = super().sample(rows, rng)
-        # A batch may hold small rewards only; so many rows of a log that also has others do not.
-        refuse_scale(sample.reward)
-        return sample
 
 
 def names_of(fits: Collection[Fit]) -> list[str]:

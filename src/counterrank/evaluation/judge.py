@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from counterrank.checks import Finding
 from counterrank.common.messages import ESTIMATED, has
+from counterrank.data.columns import shared_contexts, units_are_rows
 from counterrank.data.fingerprint import Fingerprint
 from counterrank.estimators import Estimate, View
 from counterrank.estimators.weights.diagnostics import Support
@@ -185,7 +186,7 @@ def _evidence(
         moments=borrowed if estimate.moments is None else estimate.moments,
         lightest=lightest_weights,
         clustered=first.unit is not None,
-        shared_contexts=fits.shared_contexts,
+        shared_contexts=shared_contexts(fits.probe) if units_are_rows(first) else None,
         independent=options.independent_rows,
         borrowed=estimate.moments is None,
         # One position has no other items to be wrong about.

@@ -35,7 +35,14 @@ from counterrank.evaluation.exploration import (
     refuse_deterministic,
     support,
 )
-from counterrank.evaluation.fit import Fit, MetricFits, fit_metrics, names_of, probe_of
+from counterrank.evaluation.fit import (
+    Fit,
+    MetricFits,
+    fit_metrics,
+    names_of,
+    probe_of,
+    refuse_constant,
+)
 from counterrank.evaluation.freshness import later_rows
 from counterrank.evaluation.judge import Judgement, judge
 from counterrank.evaluation.metric_table import (
@@ -220,8 +227,8 @@ def _evaluated(
         options.baseline is not None,
     )
     swept = source.reduce(sweep, label="estimating")
-    for measured in fits:
-        measured.refuse_constant(swept.whole.sums.mean(logged(measured.metric)))
+    for each in fits if metrics.named else ():
+        refuse_constant(each.measure, swept.whole.sums.mean(logged(each.metric)))
     # The same fits on resampled units whose propensities were estimated anew.
     unchecked = replace(sweep, cuts=(), checked=False)
     resampled = [replica.reduce(unchecked, label="bootstrap") for replica in replicas]

@@ -83,7 +83,7 @@ class Sweep:
         first: dict[tuple[str, bool], View] = {}
         by_logger: LoggerAnswers = {}
         for fits in self.metrics:
-            rewarded, views = fits.change(batch), {}
+            rewarded, views = fits.source.change(batch), {}
             for target in dict.fromkeys(fit.target for fit in fits.fits):
                 # Ratios and draws are those of the first reward, all else that does not depend on rewards
                 # that of the first one which is of the page as well, or is not.

@@ -18,6 +18,8 @@ def measured(log: RankingLog, measure: Measure) -> RankingLog:
     LogError
         The log does not have the reward, or not by position although the measure requires it.
     """
+    if measure == Measure(SINGLE) and not log.rewards:
+        return log
     alpha = log.position_weights if not log.page_reward else np.ones(log.K)
     return log.with_reward(measure_values(log, measure), alpha=alpha)
 
