@@ -52,9 +52,8 @@ def test_one_weight_of_all_positions_is_that_of_each(aggregate: str) -> None:
     log = log_of(1)
     workspace = Workspace(MemorySource(log, threads=1), "new")
     single = cr.IPS(aggregate=aggregate).fit(workspace)
-    options = {"aggregate": aggregate, "weighted": True}
     each = contribution.ContributionFit(
-        "each", workspace, single.contributions, "each", single.traits, **options
+        "each", workspace, None, "each", single.traits, aggregate, weigh=single.weigh
     )
     assert single.single and not each.single
     one, other = (fit.estimate(fit.sums(log)) for fit in (single, each))

@@ -11,6 +11,8 @@ The aggregate says how the value of a position follows from the means of both:
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -46,13 +48,14 @@ class ContributionFit(Fitted):
 
     name: str
     workspace: Workspace
-    contributions: Contributions
+    #: None where y = w r.
+    contributions: Contributions | None
     #: Equal for equal contributions.
     key: Key
     traits: Traits
     aggregate: str = "mean"
-    #: Whether y = w r.
-    weighted: bool = False
+    #: Weights w (n, K) of a batch, where y = w r.
+    weigh: Weigh | None = None
     flags: tuple[str, ...] = ()
     #: What was fitted, for the estimate's details.
     details: Json = field(default_factory=dict)
@@ -71,9 +74,10 @@ class ContributionFit(Fitted):
         # Weights do not depend on the reward: those of all metrics are the same columns.
         of_weights, of_metric = (space.target, self.key), (space.metric, space.target, self.key)
         self.key = (*of_metric, self.aggregate)
+        self.weights_key = ("weights", *of_weights)
         self.rows_key = ("contributions", *of_metric)
         #: All positions have one weight, so that one column of it stands for all.
-        self.single = self.weighted and self.fused == "joint"
+        self.single = self.weigh is not None and self.fused == "joint"
         self.one_pass = (
             self.fused is not None
             and not space.by_unit
@@ -102,14 +106,20 @@ class ContributionFit(Fitted):
         """Return contributions and weights (n, K) of a batch."""
         # Weights too large for a number are reported at the end, with where they come from.
         with np.errstate(over="ignore", invalid="ignore"):
-            if self.weighted:
-                return self.contributions(view)
-            rows: tuple[Floats, Floats] = view.once(self.rows_key, lambda: self.contributions(view))
-            return rows
+            if self.contributions is not None:
+                return view.once(self.rows_key, partial(self.contributions, view))
+            assert self.weigh is not None
+            w = view.once(self.weights_key, partial(self.weigh, view))
+            return w * view.reward, w
 
     def columns(self, view: View) -> Columns:
         """Return the row total and, for a ratio or controls, contributions and weights; both at each position."""
-        moments, (total, *weight) = self._summed(view)
+        weight: list[Floats] = []
+        if self.one_pass:
+            moments, (total, *weight) = view.standard(self.kinds)[str(self.fused)]
+        else:
+            moments_key = ("moments", *self.rows_key)
+            moments, total = view.once(moments_key, partial(self._moments, view, ALL))
         totals = {self.total: total}
         if self.aggregate != "mean":
             y, w = (None, weight[0][:, None]) if self.single and weight else self.rows(view)
@@ -126,21 +136,13 @@ class ContributionFit(Fitted):
             (logged(self.workspace.metric), self.y, self.w),
             places,
             # With y = w r the moments hold every product of the three columns.
-            (lambda: self._block(moments)) if self.weighted and not control_keys else None,
+            partial(self._block, moments) if self.weigh is not None and not control_keys else None,
             control_keys,
             in_groups=self.workspace.by_unit,
         )
         return Columns(
             totals, positions, lambda rows: moments if rows is ALL else self._moments(view, rows)[0]
         )
-
-    def _summed(self, view: View) -> tuple[Moments, list[Floats]]:
-        """Return moments and the row total of a batch; of one weight for all positions, perhaps that weight."""
-        if self.one_pass:
-            return view.standard(self.kinds)[str(self.fused)]
-        key = ("moments", *self.rows_key)
-        moments, total = view.once(key, lambda: self._moments(view, ALL))
-        return moments, [total]
 
     def _moments(self, view: View, rows: Rows) -> tuple[Moments, Floats]:
         """Return the moments of some rows, and their totals, which are not multiplied by the rows' weights."""
@@ -294,7 +296,7 @@ def _total(quantities: Iterable[Quantity]) -> Quantity:
 
 
 def weighted_fit(
-    name: str, workspace: Workspace, weigh: Weigh, key: Key, traits: Traits, **options: object
+    name: str, workspace: Workspace, weigh: Weigh, key: Key, traits: Traits, **options: Any
 ) -> ContributionFit:
     """Return the estimator y = w r, with weights from a function of the view.
 
@@ -313,17 +315,4 @@ def weighted_fit(
     **options
         Further fields of `ContributionFit`.
     """
-
-    def contributions(view: View) -> tuple[Floats, Floats]:
-        w: Floats = view.once(("weights", key), lambda: weigh(view))
-        return w * view.reward, w
-
-    return ContributionFit(
-        name,
-        workspace,
-        contributions,
-        key,
-        traits,
-        weighted=True,
-        **options,  # type: ignore[arg-type]
-    )
+    return ContributionFit(name, workspace, None, key, traits, weigh=weigh, **options)
