@@ -20,9 +20,10 @@ from counterrank.evaluation.comparisons import (
     weighed_like,
 )
 from counterrank.evaluation.fit import Fit, fit_metrics
-from counterrank.evaluation.request import Options, requested_metrics
+from counterrank.evaluation.request import Options
 from counterrank.evaluation.solve import solve
 from counterrank.evaluation.sweep import Sweep
+from counterrank.metrics import Metrics
 from counterrank.statistics import (
     Looks,
     Quantity,
@@ -238,7 +239,7 @@ def test_controls_count_where_auto_is_held_against_others(context):
         context=x if context else None,
     )  # fmt: skip
     options = Options(targets=("new",), estimators=("auto", "ips"))
-    metrics = fit_metrics(MemorySource(log), options, requested_metrics(log, {}, None, None), {})
+    metrics = fit_metrics(MemorySource(log), options, Metrics.requested(log, {}, None), {})
     table = solve(metrics, MemorySource(log).reduce(Sweep(metrics)), options)
     fits = {fit.name: fit for fit in metrics[0].fits}
     w = target[:, 0] / 0.5
@@ -270,7 +271,7 @@ def test_lifts_over_a_target_have_the_error_of_values_without_controls(K):
         action=action, reward=reward, propensity=np.full((n, K), 0.5), targets=targets
     )
     options = Options(targets=("new", "prod"), estimators=("auto",), baseline="prod")
-    metrics = fit_metrics(MemorySource(log), options, requested_metrics(log, {}, None, None), {})
+    metrics = fit_metrics(MemorySource(log), options, Metrics.requested(log, {}, None), {})
     swept = MemorySource(log).reduce(Sweep(metrics, paired=True))
     table = solve(metrics, swept, options)
     fits = {fit.target: fit for fit in metrics[0].fits if fit.name == "auto"}

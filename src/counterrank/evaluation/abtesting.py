@@ -24,7 +24,7 @@ from counterrank.evaluation.arm_decision import Candidate, decide
 from counterrank.evaluation.arm_lifts import ArmLifts
 from counterrank.evaluation.arm_table import ArmTable, ServedRows
 from counterrank.evaluation.arms import labels_of, with_arms
-from counterrank.evaluation.request import SEQUENTIAL_ROWS, requested_metrics
+from counterrank.evaluation.request import SEQUENTIAL_ROWS
 from counterrank.metrics import Guardrail, Metrics, PageFunction
 from counterrank.statistics import Looks, check_level
 
@@ -122,7 +122,7 @@ def abtest(  # noqa: PLR0913
         raise ConfigError(
             f"practical is the smallest relative lift that matters, above 0; got {practical}"
         )
-    metrics = requested_metrics(log, reading, rewards, primary, guardrails, time)
+    metrics = Metrics.requested(log, reading, rewards, primary, guardrails, time)
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     column, _, shares = arm.partition(":")
     carried = dict.fromkeys([*segments, *metrics.columns, *([time] if time else [])])

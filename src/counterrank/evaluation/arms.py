@@ -18,10 +18,9 @@ from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
 from counterrank.estimators import Estimate
-from counterrank.evaluation.request import requested_metrics
 from counterrank.evaluation.result import Evaluation, MetricResult
 from counterrank.evaluation.run import evaluate
-from counterrank.metrics import Metric, PageFunction, measured
+from counterrank.metrics import Metric, Metrics, PageFunction, measured
 from counterrank.statistics import Quantity, check_level, critical_value, means_of
 
 if TYPE_CHECKING:
@@ -209,7 +208,7 @@ def validate(
     [('a', 'b'), ('b', 'a')]
     """
     check_level(level)
-    metrics = requested_metrics(log, reading, rewards, primary)
+    metrics = Metrics.requested(log, reading, rewards, primary)
     test_log, arms = with_arms(log, arm, reading)
     logs = {name: test_log.where(labels_of(test_log, arm) == name) for name in arms}
     common: Any = {"estimators": estimators, "level": level, "seed": seed}

@@ -72,13 +72,11 @@ def _merged(
         name: next((result for result in order if name in result.recommended), None)
         for name in names
     }
-    owner = {name: result for name, result in first.items() if result is not None}
-    targets = [result for name, result in owner.items()]
-    parts = list(zip(owner, targets, strict=True))
+    parts = [(name, result) for name, result in first.items() if result is not None]
     return replace(
         main,
         estimates=_of_targets(parts, lambda result: result.estimates),
-        recommended={name: result.recommended[name] for name, result in parts},
+        recommended=_by_target(parts, lambda result: result.recommended),
         verdict=_verdict([(name, result.verdict) for name, result in parts], told),
         comparisons=tuple(row for result in order for row in result.comparisons),
         segments=_of_targets(parts, lambda result: result.segments),
@@ -88,21 +86,11 @@ def _merged(
                 for result in order[::-1]
                 for key, row in result.diagnostics.weights.items()
             },
-            order_path={
-                name: result.diagnostics.order_path[name]
-                for name, result in parts
-                if name in result.diagnostics.order_path
-            },
-            support={
-                name: result.diagnostics.support[name]
-                for name, result in parts
-                if name in result.diagnostics.support
-            },
+            order_path=_by_target(parts, lambda result: result.diagnostics.order_path),
+            support=_by_target(parts, lambda result: result.diagnostics.support),
         ),
-        planning={name: result.planning[name] for name, result in parts if name in result.planning},
-        sensitivity={
-            name: result.sensitivity[name] for name, result in parts if name in result.sensitivity
-        },
+        planning=_by_target(parts, lambda result: result.planning),
+        sensitivity=_by_target(parts, lambda result: result.sensitivity),
         audit=Audit(
             [*_findings([(name, result.audit) for name, result in parts], main.audit), *told]
         ),
@@ -115,6 +103,13 @@ def _merged(
         guardrails=_of_targets(parts, lambda result: result.guardrails),
         decision=_decision(order),
     )
+
+
+def _by_target(
+    parts: Sequence[tuple[str, T]], table: Callable[[T], Mapping[str, Row]]
+) -> dict[str, Row]:
+    """Return the entry of each target, from the result that it belongs to."""
+    return {name: table(result)[name] for name, result in parts if name in table(result)}
 
 
 def _of_targets(
@@ -159,7 +154,7 @@ def _metric(
     return replace(
         main,
         estimates=_of_targets(parts, lambda metric: metric.estimates),
-        recommended={name: metric.recommended[name] for name, metric in parts},
+        recommended=_by_target(parts, lambda metric: metric.recommended),
         verdict=_verdict([(name, metric.verdict) for name, metric in parts], told),
         segments=_of_targets(parts, lambda metric: metric.segments),
         comparisons=tuple(row for metric in unique for row in metric.comparisons),

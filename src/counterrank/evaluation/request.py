@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Self
+from typing import Self
 
 from counterrank.checks import answers_of
 from counterrank.common.errors import ConfigError
 from counterrank.common.options import Reading, Request
 from counterrank.common.records import Json
-from counterrank.data.log import RankingLog
 from counterrank.estimators import Estimator, estimator_names
 from counterrank.estimators.behavior import BehaviorTree, planned_tree
 from counterrank.evaluation.freshness import Later
 from counterrank.evaluation.result import LOGGER
 from counterrank.io import Events, Where
-from counterrank.metrics import Guardrail, Metrics
+from counterrank.metrics import Metrics
 from counterrank.statistics import Looks, check_level
 
 #: What runs when no estimator is named; the result lists those that the log cannot support. The
@@ -162,29 +161,6 @@ def named(estimators: Named) -> tuple[str, ...]:
         for estimator in listed
     )
     return tuple(dict.fromkeys(filter(None, names)))
-
-
-def requested_metrics(
-    log: Any,
-    reading: dict[str, Any],
-    rewards: Mapping[str, Any] | Sequence[str] | None,
-    primary: str | None,
-    guardrails: Sequence[str | Guardrail] | str = (),
-    time: str | None = None,
-) -> Metrics:
-    """Return the metrics that the user named, and those that an opened log has by name.
-
-    What the reader must know of them is put into `reading`.
-    """
-    if (events := reading.get("events")) is not None:
-        reading["events"] = events = events.seen_at(time)
-        rewards = events.with_names(rewards)
-    if isinstance(log, RankingLog) or (hasattr(log, "reduce") and hasattr(log, "first")):
-        return Metrics.requested(getattr(log, "first", log).rewards, rewards, primary, guardrails)
-    metrics = Metrics.requested((), rewards, primary, guardrails)
-    if metrics.named:
-        reading["rewards"] = metrics.operands
-    return metrics
 
 
 def ready_made(estimators: Named) -> dict[str, Estimator]:

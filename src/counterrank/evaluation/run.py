@@ -53,7 +53,7 @@ from counterrank.evaluation.metric_table import (
 )
 from counterrank.evaluation.partly_scored import on_scored_rows
 from counterrank.evaluation.provenance import manifest
-from counterrank.evaluation.request import Options, ready_made, requested_metrics
+from counterrank.evaluation.request import Options, ready_made
 from counterrank.evaluation.result import (
     LOGGER,
     Diagnostics,
@@ -175,7 +175,7 @@ def evaluate(  # noqa: PLR0913
     keywords = {name: value for name, value in locals().items() if name not in ("log", "more")}
     request = Request.of(**keywords, **more)
     reading, base = request.reading(), None if baseline == LOGGER else baseline
-    metrics = requested_metrics(log, reading, rewards, primary, guardrails, request.time)
+    metrics = Metrics.requested(log, reading, rewards, primary, guardrails, request.time)
     options = Options.of_request(request, metrics, reading.get("events"))
     if options.estimate_propensity is not None:
         reading.setdefault("require_propensity", False)

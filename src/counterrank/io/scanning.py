@@ -301,23 +301,19 @@ def open_source(
     target that messages call so; further options go to the reader. Without `targets`, what is read
     into memory has those that it seems to have.
     """
-    where = None if where is None else Where.of(where)
-    kind = _kind_of(log)
+    condition = None if where is None else Where.of(where)
+    kind, (names, columns, arrays) = _kind_of(log), _targets(targets)
     _check_engine(engine, kind)
-    names, columns, arrays = _targets(targets)
+    source: Source
     if kind in ("log", "source"):
         refuse_unread(reading)
-        if position_weights is not None:
-            weighted = methodcaller("with_position_weights", position_weights)
-            log = mapped(log, weighted) if kind == "source" else weighted(log)
-    if kind == "source":
-        if where is not None:
+        source = already = _weighted(log, kind, position_weights)
+        if kind == "source" and condition is not None:
             raise ConfigError("this log has been opened; give where to scan_log, which opens it")
-        source: Source = log
-    elif kind == "log":
-        # A text names one of the log's targets, which may get another name here.
-        arrays = {**{name: log.target(column) for name, column in columns.items()}, **arrays}
-        source = _in_memory(log, names, arrays, where)
+        if kind == "log":
+            # A text names one of the log's targets, which may get another name here.
+            arrays = {**{name: log.target(column) for name, column in columns.items()}, **arrays}
+            source = _in_memory(already, names, arrays, condition)
     else:
         named = names or reading.get("target_lists") or reading.get("scores")
         if needs_targets and kind == "path" and not named:
@@ -329,22 +325,28 @@ def open_source(
         reading["columns"] = {**columns_of(reading.get("columns") or {}), **columns}
         outside = {*(reading.get("target_lists") or ()), *(() if kind in _CLUSTERS else arrays)}
         options = ReadOptions.of(
-            targets=None
-            if targets is None
-            else tuple(name for name in names if name not in outside),
+            targets=None if targets is None else tuple(n for n in names if n not in outside),
             position_weights=position_weights,
-            where=None if arrays else where,
+            where=None if arrays else condition,
             **reading,
         ).carrying(segments)
-        options = replace(options, baseline=baseline)
         if kind != "path":
             refuse_version(options.version)
-        source = _read(log, kind, options, format, engine, names, arrays, where)
+        options = replace(options, baseline=baseline)
+        source = _read(log, kind, options, format, engine, names, arrays, condition)
     # Only when none were named: the first rows of a source may take a pass to read.
     names = names or tuple(source.first.targets)
     if needs_targets and not names:
         raise ConfigError(_NO_TARGET)
     return source, names
+
+
+def _weighted(log: Any, kind: str, position_weights: Any) -> Any:
+    """Return an opened log or source with other position weights, where these are given."""
+    if position_weights is None:
+        return log
+    weighted = methodcaller("with_position_weights", position_weights)
+    return mapped(log, weighted) if kind == "source" else weighted(log)
 
 
 def _scored_targets(

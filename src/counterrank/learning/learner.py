@@ -139,16 +139,11 @@ def learn(  # noqa: PLR0913 - the options of a run
             raise ConfigError(f"{name} is one of {', '.join(allowed)}, not {option!r}")
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     full_log, metrics = _read_with_metrics(log, segments, rewards, primary, guardrails, reading)
-    no_weight(full_log, "learn")
-    sampler_for(full_log, grade)
-    refuse_without_choice(full_log)
-    if not despite_audit:
-        refuse_failed_audit(full_log)
+    _refuse_unfit(full_log, grade, despite_audit=despite_audit)
     # The draws of the logger use the streams 1 to 3.
     rng = np.random.default_rng([seed, 0])
-    side = _split(full_log, rng)
+    learners, certifying_rows = _split(full_log, rng)
     ranges = range_of(full_log, reward_range, grade)
-    learners, certifying_rows = full_log.where(side), full_log.where(~side)
     if grade == "assumed":
         refuse_few(certifying_rows)
     fitted, fold = _fit_model(learners, model, seed)
@@ -159,28 +154,23 @@ def learn(  # noqa: PLR0913 - the options of a run
     # From the learning rows, because the lowest possible lift on the others depends on the cap.
     cap = float(np.quantile(learning.drawn.logged, settings.CAP))
     has_units = full_log.unit is not None and shared_contexts(full_log) is None
+    declared = has_units or independent_rows
     certificate = certify(
-        learning,
-        certifying,
-        cap,
-        rng,
-        grade=grade,
-        level=level,
-        declared=has_units or independent_rows,
+        learning, certifying, cap, rng, grade=grade, level=level, declared=declared
     )
-    policy = _policy(full_log, fitted, certificate)
-    gains = certifying.lifts(certificate.m, cap)
-    certificate = replace(
+    described = replace(
         certificate,
         sentence=sentence(certificate),
-        segments=segments_of(certifying_rows, gains, certifying.unit, segments, level),
+        segments=segments_of(
+            certifying_rows, certifying.lifts(certificate.m, cap), certifying.unit, segments, level
+        ),
         model=dict(fitted.details),
     )
-    return Learned(policy, certificate)
+    return Learned(_policy(full_log, fitted, certificate), described)
 
 
-def _split(log: RankingLog, rng: np.random.Generator) -> Bools:
-    """Return True for the rows to learn on; the rows of a unit stay together."""
+def _split(log: RankingLog, rng: np.random.Generator) -> tuple[RankingLog, RankingLog]:
+    """Return the rows to learn on and those to certify on; the rows of a unit stay together."""
     buckets = np.unique(log.bucket)
     chosen = rng.permutation(buckets)[: max(1, round(settings.LEARN_SHARE * len(buckets)))]
     side: Bools = np.isin(log.bucket, chosen)
@@ -191,7 +181,7 @@ def _split(log: RankingLog, rng: np.random.Generator) -> Bools:
                 f"{units} units are left to {name} on; with fewer than "
                 f"{settings.FEWEST:.0f} nothing can be said"
             )
-    return side
+    return log.where(side), log.where(~side)
 
 
 def _fit_model(log: RankingLog, model: str, seed: int) -> tuple[ListModel, Ints]:
@@ -275,24 +265,26 @@ def _read_with_metrics(
     rewards: Mapping[str, str | tuple[PageFunction, str]] | Sequence[str] | None,
     primary: str | None,
     guardrails: Sequence[str | Guardrail] | str,
-    reading: Mapping[str, Any],
+    reading: dict[str, Any],
 ) -> tuple[RankingLog, Metrics]:
     """Return the log with the primary metric as its reward, and the metrics."""
     from counterrank.io import in_memory
 
-    if (events := reading.get("events")) is not None:
-        rewards = events.with_names(rewards)
-    reward_names = log.rewards if isinstance(log, RankingLog) else ()
-    metrics = Metrics.requested(reward_names, rewards, primary, guardrails)
-    if not metrics.named:
-        return in_memory(log, segments, reading), metrics
-    reward_options = {} if isinstance(log, RankingLog) else {"rewards": metrics.operands}
-    carried = tuple(dict.fromkeys([*segments, *metrics.columns]))
-    full_log = in_memory(log, carried, {**reading, **reward_options})
-    if not full_log.rewards:
+    metrics = Metrics.requested(log, reading, rewards, primary, guardrails)
+    full_log = in_memory(log, tuple(dict.fromkeys([*segments, *metrics.columns])), reading)
+    if metrics.named and not full_log.rewards:
         # Guardrails still need the original reward.
         full_log = full_log.changed(rewards={SINGLE: full_log.reward})
     return measured(full_log, metrics.measures[0]), metrics
+
+
+def _refuse_unfit(log: RankingLog, grade: str, *, despite_audit: bool) -> None:
+    """Raise where nothing can be learned from a log, or the audit speaks against it."""
+    no_weight(log, "learn")
+    sampler_for(log, grade)
+    refuse_without_choice(log)
+    if not despite_audit:
+        refuse_failed_audit(log)
 
 
 def _policy(log: RankingLog, model: ListModel, certificate: Certificate) -> LearnedPolicy:

@@ -1,12 +1,13 @@
 """The metrics of an evaluation: their expressions, the primary metric, and the guardrails."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from counterrank.common.errors import ConfigError
 from counterrank.common.texts import suggestion
+from counterrank.data.log import RankingLog
 from counterrank.metrics.functions import (
     ANY,
     FIRST_PLACE,
@@ -200,18 +201,31 @@ class Metrics:
     @classmethod
     def requested(
         cls,
-        log_rewards: Iterable[str],
+        log: Any,
+        reading: dict[str, Any],
         rewards: Mapping[str, Any] | Sequence[str] | None,
-        primary: str | None,
-        guardrails: Sequence[str | Guardrail] | str,
+        primary: str | None = None,
+        guardrails: Sequence[str | Guardrail] | str = (),
+        time: str | None = None,
     ) -> "Metrics":
-        """Return the named rewards of a log and the metrics that the user requested."""
-        requested = (
-            rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
-        )
-        definitions = {**{name: name for name in log_rewards}, **requested}
+        """Return the metrics that the user named, and those that an opened log has by name.
+
+        What the reader must know of them is put into `reading`.
+        """
+        if (events := reading.get("events")) is not None:
+            reading["events"] = events = events.seen_at(time)
+            rewards = events.with_names(rewards)
+        opened = isinstance(log, RankingLog) or (hasattr(log, "reduce") and hasattr(log, "first"))
+        definitions = {
+            name: name for name in (getattr(log, "first", log).rewards if opened else ())
+        }
+        definitions |= rewards if isinstance(rewards, Mapping) else {n: n for n in rewards or ()}
         metrics = cls.parse(definitions or {SINGLE: SINGLE}, primary, guardrails)
-        return replace(metrics, named=bool(definitions or primary is not None or guardrails))
+        if not definitions and primary is None and not guardrails:
+            return replace(metrics, named=False)
+        if not opened:
+            reading["rewards"] = metrics.operands
+        return metrics
 
     @property
     def operands(self) -> tuple[str, ...]:

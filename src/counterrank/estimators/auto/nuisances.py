@@ -43,9 +43,11 @@ from counterrank.estimators.crossfit import (
 from counterrank.estimators.weights.ratios import ratios_of
 from counterrank.kernels.jit import helper, jit
 from counterrank.models import (
+    Close,
     RepeatedLists,
     RewardModel,
     Stream,
+    Training,
     can_average,
     page_policy,
     stream,
@@ -204,6 +206,24 @@ def doubt_of(model: RewardModel, log: RankingLog, target: str) -> float:
     return model.doubt(log.take(np.arange(0, log.n, -(-log.n // DEFAULTS.doubt_rows))), target)
 
 
+def _of_close_models(workspace: Workspace, close: Close, training: Training) -> Predictions:
+    """Return what the closed-form models near the best say, with their shares and their doubt."""
+    first, target = workspace.first, workspace.target
+    shares = shares_of(close.losses, close.slots, close.unit)
+    rows = training.source.sample(
+        DEFAULTS.training_rows, stream(workspace.seed, Stream.CROSS_FIT_ROWS)
+    )
+    span = None
+    if first.distribution(LOGGING) is not None:
+        with np.errstate(divide="ignore"):
+            span = span_of(np.log(ratios_of(rows, target).rho[rows.action >= 0]))
+    unknown = doubt_of(close.models[0], rows, target)
+    details = close.models[0].details | {"doubt": unknown**0.5}
+    return Predictions(
+        close.models, shares, details=details, span=span, unknown=unknown, doubted=unknown > 0.0
+    )
+
+
 def nuisances_for(workspace: Workspace) -> tuple[Predictions, tuple[str, ...]]:
     """Return the models that this log allows, and flags about them."""
     kind, first, target = workspace.ratios.kind, workspace.first, workspace.target
@@ -211,19 +231,7 @@ def nuisances_for(workspace: Workspace) -> tuple[Predictions, tuple[str, ...]]:
     # aimed step needs the logger's too.
     close = close_models(workspace)
     if close is not None and (training := trained(workspace)) is not None:
-        shares = shares_of(close.losses, close.slots, close.unit)
-        rng = stream(workspace.seed, Stream.CROSS_FIT_ROWS)
-        rows = training.source.sample(DEFAULTS.training_rows, rng)
-        span = None
-        if first.distribution(LOGGING) is not None:
-            with np.errstate(divide="ignore"):
-                span = span_of(np.log(ratios_of(rows, target).rho[rows.action >= 0]))
-        unknown = doubt_of(close.models[0], rows, target)
-        details = close.models[0].details | {"doubt": unknown**0.5}
-        predictions = Predictions(
-            close.models, shares, details=details, span=span, unknown=unknown, doubted=unknown > 0.0
-        )
-        return predictions, ()
+        return _of_close_models(workspace, close, training), ()
     if first.K > DEFAULTS.longest:
         text = (
             f"{first.K} positions are too many for a reward model (at most {DEFAULTS.longest}), so "
