@@ -142,10 +142,8 @@ def learn(  # noqa: PLR0913 - the options of a run
     _refuse_unfit(full_log, grade, despite_audit=despite_audit)
     # The draws of the logger use the streams 1 to 3.
     rng = np.random.default_rng([seed, 0])
-    learners, certifying_rows = _split(full_log, rng)
+    learners, certifying_rows = _split(full_log, rng, grade)
     ranges = range_of(full_log, reward_range, grade)
-    if grade == "assumed":
-        refuse_few(certifying_rows)
     fitted, fold = _fit_model(learners, model, seed)
     learning = _make_side(learners, fitted, fold, ranges, (seed, 1), metrics, grade)
     # On the learning rows only, because a refusal that depends on the others would select.
@@ -153,23 +151,21 @@ def learn(  # noqa: PLR0913 - the options of a run
     certifying = _make_side(certifying_rows, fitted, ALL, ranges, (seed, 3), metrics, grade)
     # From the learning rows, because the lowest possible lift on the others depends on the cap.
     cap = float(np.quantile(learning.drawn.logged, settings.CAP))
-    has_units = full_log.unit is not None and shared_contexts(full_log) is None
-    declared = has_units or independent_rows
+    declared = independent_rows or (full_log.unit is not None and shared_contexts(full_log) is None)
     certificate = certify(
         learning, certifying, cap, rng, grade=grade, level=level, declared=declared
     )
+    gains = certifying.lifts(certificate.m, cap)
     described = replace(
         certificate,
         sentence=sentence(certificate),
-        segments=segments_of(
-            certifying_rows, certifying.lifts(certificate.m, cap), certifying.unit, segments, level
-        ),
+        segments=segments_of(certifying_rows, gains, certifying.unit, segments, level),
         model=dict(fitted.details),
     )
     return Learned(_policy(full_log, fitted, certificate), described)
 
 
-def _split(log: RankingLog, rng: np.random.Generator) -> tuple[RankingLog, RankingLog]:
+def _split(log: RankingLog, rng: np.random.Generator, grade: str) -> tuple[RankingLog, RankingLog]:
     """Return the rows to learn on and those to certify on; the rows of a unit stay together."""
     buckets = np.unique(log.bucket)
     chosen = rng.permutation(buckets)[: max(1, round(settings.LEARN_SHARE * len(buckets)))]
@@ -181,7 +177,10 @@ def _split(log: RankingLog, rng: np.random.Generator) -> tuple[RankingLog, Ranki
                 f"{units} units are left to {name} on; with fewer than "
                 f"{settings.FEWEST:.0f} nothing can be said"
             )
-    return log.where(side), log.where(~side)
+    learners, certifying = log.where(side), log.where(~side)
+    if grade == "assumed":
+        refuse_few(certifying)
+    return learners, certifying
 
 
 def _fit_model(log: RankingLog, model: str, seed: int) -> tuple[ListModel, Ints]:
