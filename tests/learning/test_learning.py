@@ -108,9 +108,9 @@ def test_the_path_starts_at_the_logger_and_weights_stay_below_m(learned):
 
 def test_units_stay_on_one_side():
     log = clicks_log(2, 1200, unit=np.repeat(np.arange(300), 4))
-    side = _split(log, np.random.default_rng(0))
-    assert not set(log.unit[side]) & set(log.unit[~side])
-    assert 0.3 < side.mean() < 0.5
+    learners, certifying = _split(log, np.random.default_rng(0), "free")
+    assert not set(learners.unit) & set(certifying.unit)
+    assert learners.n + certifying.n == log.n and 0.3 < learners.n / log.n < 0.5
 
 
 def test_rows_that_are_repeated_certify_no_more():

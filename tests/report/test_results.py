@@ -98,6 +98,39 @@ def test_what_is_written_is_what_its_schema_says(results, name):
                 jsonschema.validate(damaged, schema)
 
 
+#: What every finding says, wherever it stands; and the names that version 1 had for some of it.
+KEYS = {"code", "status", "kind", "about", "text", "cause", "remedies", "examples"}
+OLDER = {"code": "check", "text": "found", "remedies": "ways"}
+
+
+def with_findings(written, change):
+    """Return the JSON of a result with every finding changed."""
+    if isinstance(written, list):
+        return [with_findings(entry, change) for entry in written]
+    if not isinstance(written, dict):
+        return written
+    whole = {key: with_findings(entry, change) for key, entry in written.items()}
+    return change(whole) if {"code", "status"} <= whole.keys() else whole
+
+
+@pytest.mark.parametrize("name", [one.NAME for one in KINDS.values()])
+def test_findings_have_one_set_of_keys_and_files_of_version_1_are_read(results, name, tmp_path):
+    findings = []
+
+    def older(finding):
+        findings.append(finding)
+        return {OLDER.get(key, key): value for key, value in finding.items()}
+
+    written = json.loads(results[name].to_json())
+    past = with_findings(written, older)
+    assert all(KEYS <= finding.keys() for finding in findings)
+    assert findings or name in ("validation", "plan", "learned policy")
+    past["schema"] = past["schema"].rpartition("/")[0] + "/1"
+    (tmp_path / "past.json").write_text(json.dumps(past))
+    now = KINDS[written["schema"]].from_dict(written)
+    assert cr.load(tmp_path / "past.json").to_dict() == now.to_dict()
+
+
 @pytest.mark.parametrize("name", [one.NAME for one in KINDS.values()])
 def test_explained_in_ten_lines(results, name):
     lines = explained(results[name])
