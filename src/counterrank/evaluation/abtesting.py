@@ -137,7 +137,7 @@ def abtest(  # noqa: PLR0913
     ratio, mismatch = sample_ratio(rows, planned)
     notes = (*mismatch, *findings_of_test(rows))
     lifts = _lifts(rows, metrics, names.index(base), notes, level=level, looks=looks, seed=seed)
-    candidates = [Candidate.of(lifts, pair) for pair in lifts.pairs]
+    candidates = [Candidate.compared(lifts, pair) for pair in lifts.pairs]
     return ABTest(
         tuple(lifts.metric(metric, segments) for metric in metrics.all_metrics),
         base,

@@ -41,7 +41,7 @@ class Candidate:
     guardrails: Sequence[GuardrailResult]
 
     @classmethod
-    def of(cls, lifts: ArmLifts, pair: Pair) -> Self:
+    def compared(cls, lifts: ArmLifts, pair: Pair) -> Self:
         """Return the second arm of a pair."""
         primary, rails = lifts.metrics.metric(lifts.metrics.primary), lifts.rails(pair)
         results = judged(rails, lifts.level, lifts.looks)

@@ -227,8 +227,8 @@ def _evaluated(
         options.baseline is not None,
     )
     swept = source.reduce(sweep, label="estimating")
-    for each in fits if metrics.named else ():
-        refuse_constant(each.measure, swept.whole.sums.mean(logged(each.metric)))
+    for metric_fits in fits if metrics.named else ():
+        refuse_constant(metric_fits.measure, swept.whole.sums.mean(logged(metric_fits.metric)))
     # The same fits on resampled units whose propensities were estimated anew.
     unchecked = replace(sweep, cuts=(), checked=False)
     resampled = [replica.reduce(unchecked, label="bootstrap") for replica in replicas]
@@ -249,17 +249,17 @@ def _result(
     first, fingerprint = table.metrics[0], swept.fingerprint
     assert fingerprint is not None
     checked_rows = [
-        *first.auditor.finish(swept.checked[0].tallies),
+        *first.auditor.finish(swept.tallies[0]),
         *(finding for coverage in coverages for finding in coverage.findings()),
     ]
     findings = concluded(checked_rows, options.accept)
     supports = {target: support(first.probe, target) for target in options.targets}
     judgements = {}
-    for fits, checked in zip(table.metrics, swept.checked, strict=True):
+    for fits, tallies in zip(table.metrics, swept.tallies, strict=True):
         told = findings
         if not fits.primary:
             of_log = [finding for finding in checked_rows if finding.code not in REWARD_FINDINGS]
-            of_reward = fits.auditor.finish(checked.tallies)
+            of_reward = fits.auditor.finish(tallies)
             told = concluded([*of_log, *of_reward], options.accept)
         judgements[fits.measure] = judge(fits, table, told, supports, options, fingerprint)
     metric_table = MetricTable(metrics, table, judgements, options)

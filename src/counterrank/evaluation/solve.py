@@ -187,8 +187,8 @@ def solve(
             for key, solution in solutions.items()
         }
     reasons: dict[str, str] = {}
-    for fits, checked in zip(metrics, swept.checked, strict=False):
-        ends = checked.rewards.of_value(fits.first.position_weights)
+    for fits, rewards in zip(metrics, swept.rewards, strict=False):
+        ends = rewards.of_value(fits.first.position_weights)
         reasons = _impossible(fits, solutions, ends) | reasons
     metrics = tuple(metrics)
     lifts = options.baseline, options.level, options.looks

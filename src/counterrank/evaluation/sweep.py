@@ -48,7 +48,8 @@ class Sweep:
         columns: dict[Key, Columns] = {}
         groups: dict[Key, Columns] = {}
         tops: dict[Key, TopRows] = {}
-        checks: list[Checked] = []
+        tallies: list[Tallies] = []
+        rewards: list[RewardRange] = []
         fingerprint = None
         for fits, rewarded, views in self._views(batch):
             totals[logged(fits.metric)] = rewarded.reward @ rewarded.position_weights
@@ -68,15 +69,15 @@ class Sweep:
                 pages = None
                 if fingerprint is None:
                     fingerprint, pages = with_pages(rewarded)
-                tallies = fits.auditor.partial(rewarded, views, pages)
-                checks.append(Checked(tallies, reward_range(rewarded.reward)))
+                tallies.append(fits.auditor.partial(rewarded, views, pages))
+                rewards.append(reward_range(rewarded.reward))
         all_rows = summed(batch, totals, columns, by_unit=self.by_unit, together=self._together())
         parts = {
             (cut.column, label): summed(batch, totals, groups, rows, by_unit=self.by_unit)
             for cut in self.cuts
             for label, rows in cut.groups(batch)
         }
-        return SweepSums(all_rows, parts, fingerprint, tuple(checks), tops)
+        return SweepSums(all_rows, parts, fingerprint, tuple(tallies), tuple(rewards), tops)
 
     def _views(self, batch: RankingLog) -> Iterator[tuple[MetricFits, RankingLog, dict[str, View]]]:
         """Yield each metric's batch, and its views by target; those of one target share ratios and draws."""
@@ -105,25 +106,19 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Checked(Summed):
-    """What was counted of one metric's rewards for the checks, and their range."""
-
-    tallies: Tallies
-    rewards: RewardRange
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class SweepSums(Summed):
     """The sum over batches of what an evaluation needs.
 
-    `whole` are the sums over all rows and `groups` those over groups of them; `checked` has an entry for
-    each metric, `tops` the rows that move an estimate most, by the key of its total.
+    `whole` are the sums over all rows and `groups` those over groups of them; `tallies` is what was counted
+    for the checks of each metric, `rewards` the range of its rewards, `tops` the rows that move an estimate
+    most, by the key of its total.
     """
 
     whole: LogSums
     groups: Mapping[Group, LogSums] = field(default_factory=dict)
     fingerprint: Fingerprint | None = None
-    checked: tuple[Checked, ...] = ()
+    tallies: tuple[Tallies, ...] = ()
+    rewards: tuple[RewardRange, ...] = ()
     tops: Mapping[Key, TopRows] = field(default_factory=dict)
 
 
