@@ -69,8 +69,6 @@ class CrossFitDefaults:
     draws: int = 4
     #: Rankings drawn in all: on long logs the average over rows makes up for fewer draws per row.
     draws_together: int = 200_000
-    #: Closed-form models within 5 % of the least error on unseen rows are averaged.
-    close: float = 1.05
     #: Rankings of the target a row on which fits of different folds are compared.
     fold_draws: int = 2
     #: Rankings on which the fits of a doubly robust estimator are compared; their mean adds a
@@ -94,16 +92,16 @@ def close_models(workspace: Workspace) -> Close | None:
         training = trained(workspace)
         if training is None:
             return None
-        return fit_close(training, seed=workspace.seed, within=DEFAULTS.close)
+        return fit_close(training, seed=workspace.seed)
 
     allowed = has_closed_form(workspace.ratios, workspace.target)
     return workspace.once("close models", fitted) if allowed else None
 
 
-def closed_model(workspace: Workspace) -> RewardModel | None:
-    """Return the best of them."""
+def closed_models(workspace: Workspace) -> tuple[RewardModel, ...]:
+    """Return these models alone, the best first."""
     close = close_models(workspace)
-    return None if close is None else close.models[0]
+    return () if close is None else close.models
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from counterrank.estimators.base import Estimator, Fitted, View, Workspace
 from counterrank.estimators.contribution import ContributionFit
 from counterrank.estimators.crossfit import (
     DEFAULTS,
-    closed_model,
+    closed_models,
     fit_drawn,
     predicted,
     trained,
@@ -75,7 +75,7 @@ def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
                 "alone such as 'iips'"
             )
         if named == "best":
-            return closed_model(workspace) or fit_close(training, seed=seed).models[0]
+            return (closed_models(workspace) or fit_close(training, seed=seed).models)[0]
         return fit_linear(training, seed=seed, curved=rich)
 
     return workspace.once(("model", named or id(model)), fitted)

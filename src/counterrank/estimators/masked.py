@@ -28,7 +28,7 @@ from counterrank.estimators.behavior import (
     mask,
 )
 from counterrank.estimators.contribution import ContributionFit, Weigh, weighted_fit
-from counterrank.estimators.crossfit import closed_model
+from counterrank.estimators.crossfit import closed_models
 from counterrank.estimators.names import AGGREGATE_FORMS
 from counterrank.estimators.solution import (
     AIPS_TRAITS,
@@ -269,7 +269,7 @@ def behavior_weights(workspace: Workspace, behavior: Any) -> Weights:
                 workspace.target,
                 seed=workspace.seed,
                 tree=settings,
-                model=lambda: closed_model(workspace),
+                models=lambda: closed_models(workspace),
             ),
         )
         return Weights(lambda view: tree.weights(view.batch, view.ratios), key, tree=tree)

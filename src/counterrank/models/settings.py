@@ -74,7 +74,7 @@ VISIBILITY_COLUMNS = 1_500
 #: Positions at most: the normal equations of visibility cost their cube.
 VISIBILITY_LONGEST = 40
 #: Relative error out of fold up to which a log does not tell models apart.
-CLOSE_ERROR = 1.02
+CLOSE_ERROR = 1.05
 #: Rankings of the rough fits by which sum and product are compared.
 ROUGH_ROWS = 2_048
 #: The same for each column, where columns are many.

@@ -109,13 +109,13 @@ def test_aips_weighs_by_the_tree_alone_and_aips_pairs_blends(mse):
     w = tree.weights(log, ratios)
     pure = cr.AIPS(behavior=tree).estimate(log, "new")
     assert pure.value == pytest.approx((w * log.reward).sum(axis=1).mean(), rel=1e-12)
-    assert pure.allowance == pytest.approx(tree.fitted.doubt.gap + tree.fitted.doubt.triples)
+    assert pure.allowance == pytest.approx(tree.fitted.doubt.gap + tree.fitted.doubt.left_out)
     y, w = tree.fitted.blend.contributions(ratios, w, log.reward)
     both = cr.AIPSPairs(behavior=tree).estimate(log, "new")
     assert both.value == pytest.approx(y.sum(axis=1).mean(), rel=1e-12)
     left, doubt = tree.fitted.blend.gap, tree.fitted.doubt
     assert both.value != pure.value and left <= doubt.gap
-    assert both.allowance == pytest.approx(left + doubt.triples)
+    assert both.allowance == pytest.approx(left + doubt.left_out)
     assert w.mean() == pytest.approx(1.0, abs=0.2)
 
 

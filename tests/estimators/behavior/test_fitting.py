@@ -8,7 +8,7 @@ import pytest
 import counterrank as cr
 from counterrank.data.source import MemorySource
 from counterrank.estimators.behavior import BehaviorTree, Candidate, fit_source
-from counterrank.estimators.behavior.forest import Reference
+from counterrank.estimators.behavior.forest import Reference, beyond_chance_of
 from counterrank.estimators.behavior.pairs import excess, pair_rows
 from counterrank.estimators.weights.ratios import ratios_of
 from counterrank.research.simulate import published, true_value
@@ -82,19 +82,18 @@ def test_what_chance_explains_is_no_bias():
     n = 400
     sides = np.tile([1.0, -1.0], n // 2)
     own, pairs = 2.0 + 0.0 * sides, 1.7 + 4.0 * sides
-    doubt = Reference(pairs, pairs, 0.5 + 2.0 * sides).doubt_of(own)
+    doubt = Reference(pairs, pairs, beyond_chance_of(0.5 + 2.0 * sides)).doubt_of(own)
     assert doubt.gap == pytest.approx(np.sqrt(0.3**2 - 16.0 / n))
-    assert doubt.triples == pytest.approx(np.sqrt(0.5**2 - 4 * 4.0 / n))
+    assert doubt.left_out == pytest.approx(np.sqrt(0.5**2 - 4 * 4.0 / n))
     assert doubt.stderr == pytest.approx(4.0 / np.sqrt(n))
-    assert Reference(1.9 + 4.0 * sides, pairs, 0.3 + 2.0 * sides).doubt_of(own).gap == 0.0
-    assert Reference(pairs, pairs, 0.1 + 2.0 * sides).doubt_of(own).triples == 0.0
+    assert Reference(1.9 + 4.0 * sides, pairs, 0.0).doubt_of(own).gap == 0.0
+    assert beyond_chance_of(0.1 + 2.0 * sides) == 0.0
     # A spread that is no number is that of the rows.
-    assert Reference(pairs, np.full(n, np.nan), sides).doubt_of(own).gap == doubt.gap
+    assert Reference(pairs, np.full(n, np.nan), 0.0).doubt_of(own).gap == doubt.gap
     # A variance that rows do not show is noise of the gap, and part of the error.
-    fitted = Reference(pairs, pairs, 0.0 * sides, 0.01).doubt_of(own)
+    fitted = Reference(pairs, pairs, 0.0, 0.01).doubt_of(own)
     assert fitted.gap == pytest.approx(np.sqrt(0.3**2 - 16.0 / n - 0.01))
     assert fitted.stderr == pytest.approx(np.sqrt(16.0 / n + 0.01))
-    assert fitted.triples == 0.0
 
 
 def test_intervals_hold_though_the_models_were_chosen():

@@ -32,19 +32,23 @@ class Refitted(Known):
 
 
 def test_rows_and_variance_are_those_of_the_formula():
-    found = modelled_value(Refitted(), ratios_of(LOG, "new"), "new")
+    found = modelled_value([Refitted()], ratios_of(LOG, "new"), "new")
     w, factor = WEIGHTS["iips"], 1.0 + (LOG.bucket % 3)[:, None]
     np.testing.assert_allclose(found.rows, MEAN * factor + w * (REWARD - Q * factor), rtol=1e-12)
     alpha = LOG.position_weights
     fits = [((MEAN * f + w * (REWARD - Q * f)) @ alpha).mean() for f in (1.0, 2.0, 3.0)]
     # Delete-a-fold jackknife, and what the log hardly shows.
     assert found.variance == pytest.approx(2 * np.var(fits) + 0.25, rel=1e-9)
-    assert len(found.rows) == N
+    assert len(found.rows) == N and found.disagreement == 0.0
+    several = modelled_value([Refitted(), Known()], ratios_of(LOG, "new"), "new")
+    by_known = ((MEAN + w * (REWARD - Q)) @ alpha).mean()
+    assert several.disagreement == pytest.approx(abs((found.rows @ alpha).mean() - by_known) / 2)
+    np.testing.assert_array_equal(several.rows, found.rows)
 
 
 def test_a_value_that_is_no_number_is_none():
     log = replace(LOG, reward=REWARD * 1e300)
-    assert modelled_value(Known(), ratios_of(log, "new"), "new") is None
+    assert modelled_value([Known()], ratios_of(log, "new"), "new") is None
 
 
 def grouped(seed):
@@ -102,11 +106,11 @@ def test_the_interval_has_the_error_of_the_model_and_what_is_left_of_the_distanc
     log, _ = grouped(1)
     tree = BehaviorTree().fit(log, "new")
     found, doubt = cr.AIPS(behavior=tree).estimate(log, "new"), tree.fitted.doubt
-    assert tree.mse == tree.fitted.mse == "models" and doubt.triples == 0.0
+    assert tree.mse == tree.fitted.mse == "models"
     chosen = (tree.weights(log, ratios_of(log, "new")) * log.reward).sum(axis=1)
     error = max(chosen.std(ddof=1) / np.sqrt(log.n), doubt.stderr)
     assert found.stderr == pytest.approx(error, rel=1e-9)
-    half = bias_aware_half(error, doubt.gap, 0.9, log.n - 1)
+    half = bias_aware_half(error, doubt.gap + doubt.left_out, 0.9, log.n - 1)
     assert found.interval(0.9) == pytest.approx((found.value - half, found.value + half), rel=1e-9)
 
 

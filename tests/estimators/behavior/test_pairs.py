@@ -166,7 +166,7 @@ def test_the_doubt_holds_the_size_of_triples_less_their_noise(strength):
     square = added.mean() ** 2 - 4 * added.var() / 400
     size = np.sqrt(max(square, 0.0))
     assert 0.0 <= tree.fitted.doubt.gap <= abs(value - all_pairs)
-    assert tree.fitted.doubt.triples == pytest.approx(size, rel=1e-9)
+    assert tree.fitted.doubt.left_out == pytest.approx(size, rel=1e-9)
     assert (size > 1.0) == (strength > 0)
 
 

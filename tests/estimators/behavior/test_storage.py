@@ -52,7 +52,7 @@ DAMAGE = {
     "model": (lambda d: d["nodes"][0].update(model=9), "nodes[0].model' is not one of"),
     "truth": (lambda d: split(d).update(missing_left=1), "missing_left' is not true or false"),
     "mask": (lambda d: d["candidates"][0].update(mask=["11", "1"]), "mask' is not K strings"),
-    "doubt": (lambda d: d["doubt"].pop("triples"), "doubt.triples' is not"),
+    "doubt": (lambda d: d["doubt"].pop("left_out"), "doubt.left_out' is not"),
     "codes": (lambda d: split(d).update(left_categories=[-1]), "is not a list of category codes"),
     "roots": (lambda d: d.update(roots=[0, 1]), "'roots' is not a list of 3 node numbers"),
     "orphan": (lambda d: d["nodes"].append({"model": 0}), "a node has no parent or two"),

@@ -83,9 +83,9 @@ class BehaviorTree:
         return replace(self, mse=fitted.mse, forest=fitted.forest)
 
     def training_set(
-        self, log: RankingLog, target: str, *, seed: int, model: RewardModel | None = None
+        self, log: RankingLog, target: str, *, seed: int, close: Sequence[RewardModel] = ()
     ) -> TrainingSet:
-        """Return what trees grow on; `model` is what the objective "models" holds them against."""
+        """Return what trees grow on; `close` are what the objective "models" holds them against."""
         ratios, models = ratios_of(log, target), self.candidates
         if isinstance(models, str) and models == "default" and ratios.kind != "factored":
             # Sets of positions that depend on each other have no product of ratios: their
@@ -96,7 +96,7 @@ class BehaviorTree:
                 f"no tree can be grown: squares of rewards above {MOST_REWARD:.0e} overflow"
             )
         rng = np.random.default_rng([seed, BINNING_STREAM])
-        return prepare(ratios, target, candidates(log.K, models), self.limits, rng, model)
+        return prepare(ratios, target, candidates(log.K, models), self.limits, rng, close)
 
     def grow(self, data: TrainingSet, *, n_apply: int, seed: int) -> Forest:
         """Return the forest grown on a training set."""
@@ -166,28 +166,29 @@ def fit_source(
     seed: int,
     tree: BehaviorTree | None = None,
     rows: int = SAMPLE_ROWS,
-    model: Callable[[], RewardModel | None] | None = None,
+    models: Callable[[], Sequence[RewardModel]] | None = None,
 ) -> BehaviorTree:
     """Return the tree fitted to a sample of `rows` rankings; variances are those of the whole log.
 
     The rows that are averaged also choose the models. Weights have heavy tails, so the variance of a
     model depends on a few extreme rows of this very log. The interval allows for the choice
-    (`Doubt`). `model` gives the closed-form model, where others have use for it too.
+    (`Doubt`). `models` gives the closed-form models, where others have use for them too.
     """
-    plan, reference = BehaviorTree() if tree is None else tree, None
+    plan = BehaviorTree() if tree is None else tree
+    close: Sequence[RewardModel] = ()
     if mse_estimate(plan.mse).name == MODELS:
-        reference = model() if model is not None else closed_form(source, target, seed)
-        plan = plan if reference is not None else replace(plan, mse="pairs")
+        close = closed_form(source, target, seed) if models is None else models()
+        plan = plan if close else replace(plan, mse="pairs")
     log = source.sample(rows, np.random.default_rng([seed, SAMPLE_STREAM]))
-    data = plan.training_set(log, target, seed=seed, model=reference)
+    data = plan.training_set(log, target, seed=seed, close=close)
     return replace(plan, forest=plan.grow(data, n_apply=source.n or log.n, seed=seed))
 
 
-def closed_form(source: Source, target: str, seed: int) -> RewardModel | None:
-    """Return the closed-form model that predicts unseen rows best; None where the log allows none."""
+def closed_form(source: Source, target: str, seed: int) -> Sequence[RewardModel]:
+    """Return the closed-form models that predict unseen rows about as well as the best, if the log allows any."""
     allowed = has_closed_form(ratios_of(source.first, target), target)
     training = train(source, seed=seed) if allowed else None
-    return None if training is None else fit_close(training, seed=seed).models[0]
+    return () if training is None else fit_close(training, seed=seed).models
 
 
 def planned_tree(

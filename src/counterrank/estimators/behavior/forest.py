@@ -33,13 +33,11 @@ class Doubt(Record):
 
     `gap` is the distance of the estimate to a value for which no behaviour was chosen, less the noise of
     that distance: the standard error holds it. `stderr` is the standard error of that value: by a reward
-    model (`modelled`) or from all pairs of items (`pairs`). `triples` is what triples add to pairs
-    beyond chance: so large is what is left out, be it the triples themselves or, where these were
-    counted, effects of more items.
+    model (`modelled`) or from all pairs of items (`pairs`). `left_out` is a bias that the value may have.
     """
 
     gap: float
-    triples: float
+    left_out: float
     stderr: float
 
     def flaw(self) -> tuple[str, str] | None:
@@ -49,19 +47,19 @@ class Doubt(Record):
     @property
     def allowance(self) -> float:
         """The bias to allow for."""
-        return self.gap + self.triples
+        return self.gap + self.left_out
 
 
 class Reference(NamedTuple):
     """A value for which no behaviour was chosen: its rows (n,), and the spread that they have.
 
     `stretched` are rows with the spread that their tails have: few logs hold their extreme rows.
-    `variance` is that of the value beside the rows', `triples` (n,) what triples add.
+    `left_out` is a bias that the value may have, `variance` is that of the value beside the rows'.
     """
 
     rows: Floats
     stretched: Floats
-    triples: Floats
+    left_out: float
     variance: float = 0.0
 
     def doubt_of(self, chosen: Floats) -> Doubt:
@@ -71,11 +69,18 @@ class Reference(NamedTuple):
         # E mean^2 = effect^2 + variance of the mean.
         noise = float((chosen - spread).var()) / n + self.variance
         gap = float((chosen - self.rows).mean()) ** 2 - noise
-        # Products of three ratios are mostly noise: two standard errors of theirs are chance.
-        square = float(self.triples.mean()) ** 2 - (CHANCE**2) * float(self.triples.var()) / n
-        left_out = math.sqrt(max(square, 0.0))
         stderr = math.sqrt(float(spread.var()) / n + self.variance)
-        return Doubt(math.sqrt(max(gap, 0.0)), left_out, stderr)
+        return Doubt(math.sqrt(max(gap, 0.0)), self.left_out, stderr)
+
+
+def beyond_chance_of(triples: Floats) -> float:
+    """Return what triples add to the value from pairs, in rows (n,), beyond chance.
+
+    So large is what pairs leave out, be it the triples themselves or, where these were counted, effects of
+    more items. Products of three ratios are mostly noise: two standard errors of theirs are chance.
+    """
+    noise = (CHANCE**2) * float(triples.var()) / max(len(triples), 1)
+    return math.sqrt(max(float(triples.mean()) ** 2 - noise, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,10 +316,12 @@ def assemble(
     # With every effect of pairs, whatever the evidence.
     value, stretched = pairs.summed(1.0, triples), pairs.stretched(triples)
     share = share_of(chosen, value - chosen, stretched - chosen, alpha, n_apply)
-    reference = Reference(value @ alpha, stretched @ alpha, pairs.triples @ alpha)
-    if data.modelled is not None:
+    if data.modelled is None:
+        left_out = beyond_chance_of(pairs.triples @ alpha)
+        reference = Reference(value @ alpha, stretched @ alpha, left_out)
+    else:
         totals = data.modelled.rows @ alpha
-        reference = Reference(totals, totals, np.zeros(len(totals)), data.modelled.variance)
+        reference = Reference(totals, totals, data.modelled.disagreement, data.modelled.variance)
     blended = reference.doubt_of((chosen + share * (value - chosen)) @ alpha)
     blend = Blend(share, triples, tuple(pairs.centre.tolist()), blended.gap)
     return replace(forest, doubt=reference.doubt_of(chosen @ alpha), blend=blend)

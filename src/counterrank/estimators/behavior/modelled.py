@@ -7,6 +7,7 @@ model is right, and where a reward depends on the own item alone. Its weights ar
 noise does not grow with the length of the ranking, as that of the value from pairs does (`pairs.py`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,13 +20,15 @@ from counterrank.models import RewardModel
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Modelled:
-    """The rows (n, K) of the value, and the variance of its total that they do not show.
+    """The rows (n, K) of the value by the best model, and how wrong its total may be beyond them.
 
     `variance` is that of the fits (delete-a-fold jackknife) and what the log hardly shows of the target.
+    `disagreement` is half of the range of the models that predict unseen rows about as well: a bias.
     """
 
     rows: Floats
     variance: float
+    disagreement: float
 
 
 def has_closed_form(ratios: Ratios, target: str) -> bool:
@@ -34,14 +37,16 @@ def has_closed_form(ratios: Ratios, target: str) -> bool:
     return by_position and ratios.batch.distribution(target) is not None
 
 
-def modelled_value(model: RewardModel, ratios: Ratios, target: str) -> Modelled | None:
-    """Return the value by a model; None where it is no number."""
-    log, weights = ratios.batch, ratios.position()
+def modelled_value(models: Sequence[RewardModel], ratios: Ratios, target: str) -> Modelled | None:
+    """Return the value by models, the best of them first; None where it is no number."""
+    log, weights, best = ratios.batch, ratios.position(), models[0]
     with np.errstate(over="ignore", invalid="ignore"):
-        rows = model.corrected(log, target, log.bucket % model.folds, weights)
+        by_model = [m.corrected(log, target, log.bucket % m.folds, weights) for m in models]
+        totals = [float((rows @ log.position_weights).mean()) for rows in by_model]
         compared = np.arange(0, log.n, max(1, -(-log.n // COMPARED_ROWS)))
         sample = log.take(compared)
-        refits = model.refits(sample, target, weights[compared])
-        variance = float(refits @ refits) + model.doubt(sample, target)
-        size = float((rows**2).sum()) + variance
-    return Modelled(rows, variance) if np.isfinite(size) else None
+        refits = best.refits(sample, target, weights[compared])
+        variance = float(refits @ refits) + best.doubt(sample, target)
+        disagreement = float(np.ptp(totals)) / 2
+        size = float((by_model[0] ** 2).sum()) + variance + disagreement
+    return Modelled(by_model[0], variance, disagreement) if np.isfinite(size) else None

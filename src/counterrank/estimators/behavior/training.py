@@ -220,22 +220,22 @@ def prepare(
     requested: list[Candidate],
     limits: settings.TreeLimits,
     rng: np.random.Generator,
-    model: RewardModel | None = None,
+    models: Sequence[RewardModel] = (),
 ) -> TrainingSet:
     """Return binned contexts and contributions of a log, by the candidates that its propensities can weigh."""
     log, (candidates, notes) = ratios.batch, supported(requested, ratios)
     context = np.empty((log.n, 0)) if log.context is None else log.context
     categorical = np.array([name in log.categories for name in log.context_names], dtype=bool)
     bins = make_bins(context, categorical, limit=limits.bins_for(log.n), rng=rng)
-    models = models_of(candidates)
-    y, squares = contributions(ratios, candidates, models)
+    numbers = models_of(candidates)
+    y, squares = contributions(ratios, candidates, numbers)
     v = excess(log, target, ratios)
     pairs = pair_rows(ratios, v)
     trust, triples = pairs.shares()
     return TrainingSet(
         log=log,
         candidates=candidates,
-        models=models,
+        models=numbers,
         bins=bins,
         codes=bins.codes(context),
         y=y,
@@ -245,5 +245,5 @@ def prepare(
         tails=inflation(v, candidates, squares),
         ratios=ratios,
         notes=notes,
-        modelled=None if model is None else modelled_value(model, ratios, target),
+        modelled=modelled_value(models, ratios, target) if models else None,
     )
