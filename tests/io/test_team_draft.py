@@ -102,3 +102,43 @@ def test_a_table_in_a_job_names_both_teams(drafted):
     assert set(log.targets) == {"a", "b"}
     with pytest.raises(CounterrankError, match="only a logger can be one"):
         cr.read_log(drafted[0], logger=given, policies={"a": given})
+
+
+@pytest.mark.parametrize("form", ["memory", "parquet", "csv", "names"])
+def test_rankers_may_be_lists(drafted, tmp_path, form):
+    """A search team logs what both rankers returned; one list may be shorter than the other."""
+    _, (a, b), page = drafted
+    name = (
+        (lambda rows: [[f"d{item}" for item in row] for row in rows])
+        if form == "names"
+        else np.ndarray.tolist
+    )
+    reward = np.random.default_rng(3).integers(0, 2, (N, K)).astype(float)
+    table = pa.table(
+        {"action": name(page), "reward": reward.tolist(), "a": name(a), "b": name(b[:, :5])}
+    )
+    logs = table
+    if form == "parquet":
+        logs = tmp_path / "lists.parquet"
+        pq.write_table(table, logs)
+    if form == "csv":
+        logs = tmp_path / "lists.csv"
+        table.to_pandas().map(lambda row: " ".join(map(str, row))).to_csv(logs, index=False)
+    read = cr.RankingLog.from_frame if form in ("memory", "names") else cr.read_log
+    log = read(logs, **READING)
+    expected = cr.TeamDraft(a, np.c_[b[:, :5], np.full((N, 2), -1)]).prefix_log_prob(page)
+    assert np.allclose(log.propensity.prefix_log_prob(log.action), expected)
+    first = [log.targets[name].prefix_log_prob(log.action)[:, 0] == 0 for name in ("a", "b")]
+    assert np.array_equal(first, [page[:, 0] == team[:, 0] for team in (a, b)])
+    if form == "parquet":
+        assert cr.scan_log(logs, **READING).first.K == K
+
+
+def test_models_of_users_read_where_both_rankers_place_an_item(drafted):
+    """Without it what no draft reaches is taken for what it shows, and `pbm` is too high."""
+    from counterrank.estimators.examination import logger_scores
+
+    path, teams, page = drafted
+    log = cr.read_log(path, **READING)
+    places = [np.argmax(page[:, :, None] == team[:, None], axis=2) + 1 for team in teams]
+    assert np.allclose(logger_scores(log, log.action), -np.log(np.stack(places, axis=-1)))

@@ -30,7 +30,7 @@ from counterrank.models import (
     rankings_of,
     stream,
 )
-from counterrank.policies import Policy, Scored, position_matrix
+from counterrank.policies import Policy, Scored, TeamDraft, position_matrix
 from counterrank.statistics import Quantity, fold_deviations
 
 FOLDS = 5
@@ -161,7 +161,7 @@ def fit_examination(source: Source, curve: Floats | None, *, seed: int) -> Exami
             "every reward is zero: there is no click to learn examination or relevance from"
         )
     rankings, fold = _rankings(sample), sample.bucket % FOLDS
-    told = (0, 1) if rankings.extras else (0,)
+    told = (0, rankings.extras) if rankings.extras else (0,)
     variants = tuple(
         Variant(extra=extra, competition=rival) for rival in (False, True) for extra in told
     )
@@ -326,9 +326,13 @@ _EXPECTED: dict[str, Expect] = {"pbm": position_based, "click-model": by_history
 def logger_scores(batch: RankingLog, items: Ints) -> Floats | None:
     """Return the logger's scores of items (n, ...), None where it has none.
 
-    The worst of the row for no candidates.
+    The worst of the row for no candidates. A draft has those of both teams in a last dimension: the worse the
+    lower an item stands in the team's list, so that what no draft reaches is not taken for what it shows.
     """
     logger = batch.propensity
+    if isinstance(logger, TeamDraft):
+        teams = (logger.first, logger.second)
+        return np.stack([_standing(items, team) for team in teams], axis=-1)
     if not isinstance(logger, Scored):
         return None
     places = logger.candidates.locate(items).reshape(batch.n, -1)
@@ -339,6 +343,15 @@ def logger_scores(batch: RankingLog, items: Ints) -> Floats | None:
     worst = np.minimum.reduceat(np.where(logger.scores > -np.inf, logger.scores, np.inf), first)
     scores: Floats = np.maximum(of_rankings, worst[:, None]).reshape(np.shape(items))
     return scores
+
+
+def _standing(items: Ints, team: Ints) -> Floats:
+    """Return minus the logarithm of the place of items (n, ...) in a team's lists (n or 1, R), from 1."""
+    flat = items.reshape(len(items), -1)
+    equal = flat[:, :, None] == team[:, None, :]
+    place = np.where(equal.any(axis=2), equal.argmax(axis=2), team.shape[1]) + 1.0
+    standing: Floats = -np.log(place).reshape(items.shape)
+    return standing
 
 
 def _rankings(batch: RankingLog) -> Rankings:

@@ -31,7 +31,7 @@ from counterrank.io.prepare import (
     rankings_in,
 )
 from counterrank.io.schema import LogSpec, resolve
-from counterrank.io.score_join import with_scores
+from counterrank.io.score_join import listed_teams, with_scores, with_team_scores
 from counterrank.io.survey import (
     BATCH_ROWS,
     FilePart,
@@ -242,6 +242,8 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
     """Return the log in an Arrow table that is all of the data."""
     table = tables.with_points(table, options.decimal)
     joined: tuple[JoinedScores, ...] = ()
+    if teams := listed_teams(table.column_names, options):
+        table = with_team_scores(table, teams)
     if options.scores and table.num_rows:
         files = tables.written([(plain_types(table), "")])
         files, options, joined = with_scores(files, options)

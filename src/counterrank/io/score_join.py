@@ -6,10 +6,11 @@ by piece, and its rows keep their order. A log that lists no candidates gets tho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from counterrank.common.errors import ConfigError, LogError
@@ -200,6 +201,10 @@ def with_scores(files: list[DataFile], options: ReadOptions) -> WithScores:
     """
     reports: list[JoinedScores] = []
     policies = dict(options.policies)
+    teams = listed_teams(log_columns(files, options).names, options)
+    if teams:
+        pieces = ((piece, file.title) for file in files for piece in tables.batches(file))
+        files = tables.written((with_team_scores(piece, teams), title) for piece, title in pieces)
     for scores in options.scores:
         files = [tables.parquet(file) for file in files]
         theirs = table_files(scores.path)
@@ -212,6 +217,39 @@ def with_scores(files: list[DataFile], options: ReadOptions) -> WithScores:
         if options.logger is not None and not options.logger.teams:
             policies = {**{name: options.logger for name in table.targets}, **policies}
     return files, replace(options, scores=(), policies=policies), tuple(reports)
+
+
+def listed_teams(names: Iterable[str], options: ReadOptions) -> dict[str, str]:
+    """Return the columns of lists of the rankers of a draft, by ranker; none where the log has their scores."""
+    teams = () if options.logger is None else options.logger.teams
+    columns = {team: str(options.column(team)) for team in teams}
+    scored = {str(options.column(f"{team}_scores")) for team in teams} & {*names}
+    return columns if not scored and {*columns.values()} <= {*names} else {}
+
+
+def with_team_scores(table: pa.Table, teams: Mapping[str, str]) -> pa.Table:
+    """Return a log with lists of rankers as candidates and scores: the items of all lists, minus their places."""
+    lists = [values.as_lists(table[name], name) for name in teams.values()]
+    flat = [values.plain(column.flatten()) for column in lists]
+    items = pa.concat_arrays([array.cast(flat[0].type) for array in flat]).dictionary_encode()
+    row, place = np.concatenate(
+        [values.places(values.entry_counts(column)) for column in lists], axis=1
+    )
+    listed_item = np.asarray(items.indices.is_valid())
+    code, width = np.asarray(items.indices.fill_null(0)), max(len(items.dictionary), 1)
+    entries, entry = np.unique((row * width + code)[listed_item], return_inverse=True)
+    team = np.repeat(np.arange(len(flat)), [len(array) for array in flat])[listed_item]
+    counts = np.bincount(entries // width, minlength=table.num_rows)
+    columns = {"candidates": items.dictionary.take(pa.array(entries % width))}
+    for number, name in enumerate(teams):
+        scores = np.full(len(entries), -np.inf)
+        scores[entry[team == number]] = -place[listed_item][team == number]
+        columns[f"{name}_scores"] = pa.array(scores)
+    table = table.drop_columns([*{*teams.values(), "candidates"} & {*table.column_names}])
+    for name, column in columns.items():
+        entry_lists = prepare.as_listed(pa.chunked_array([column]), np.arange(len(entries)), counts)
+        table = table.append_column(name, entry_lists)
+    return table
 
 
 class _LogScores:
