@@ -176,8 +176,8 @@ class Events(Beside):
     @property
     def further(self) -> dict[str, str]:
         """The window, the time, the key of an event and the rewards."""
-        record = {"within": self.within, "time": self.time, "unique": ", ".join(self.unique)}
-        record = {name: text for name, text in record.items() if text}
+        pairs = (("within", self.within), ("time", self.time), ("unique", ", ".join(self.unique)))
+        record = {name: text for name, text in pairs if text}
         return record | {f"reward {name}": text for name, text in self.rewards.items()}
 
     def seen_at(self, column: str | None) -> Events:
