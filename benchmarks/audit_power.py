@@ -126,28 +126,16 @@ def judge(given: argparse.Namespace) -> None:
 
 
 def answered(world: World, accept: tuple[str, ...]) -> bool:
-    """Return whether a log whose questions are answered has what it would have without the audit."""
-    result = cr.evaluate(
-        world.log(),
-        ["new"],
-        time=world.time,
-        target_is_fresh=True,
-        estimators=["auto"],
-        accept=accept,
+    """Return whether a log whose questions are answered has the evidence and the decision that go with all else."""
+    options = {"time": world.time, "target_is_fresh": True, "estimators": ["auto"]}
+    asked, told = (
+        cr.evaluate(world.log(), ["new"], accept=answers, **options) for answers in ((), accept)
     )
-    without = cr.evaluate(
-        world.log(),
-        ["new"],
-        time=world.time,
-        target_is_fresh=True,
-        estimators=["auto"],
-        audit=False,
-    )
-    accused = {finding.code for finding in of_audit(without.audit, "new")}
-    level = level_of([one for one in without.verdict.reasons if one.code not in accused])
-    return result.verdict.level == level and (
-        bool(accused) or result.decision.action == without.decision.action
-    )
+    questions = {finding.code for finding in asked.audit.questions}
+    level = level_of([reason for reason in asked.verdict.reasons if reason.code not in questions])
+    # A question alone never holds a decision back.
+    held = {reason.code for reason in told.decision.reasons if reason.blamed}
+    return told.verdict.level == level and not questions & held
 
 
 def main() -> None:

@@ -1,7 +1,9 @@
 """Odd but honest services keep their decision: nothing of them is refuted, and what looks odd is a question."""
 
+import numpy as np
 import pytest
-from benchmarks.healthy import KINDS, as_numbers, healthy_world
+from benchmarks.healthy import KINDS, as_numbers, healthy_world, shortened
+from benchmarks.other_services import SERVICES
 from benchmarks.pipeline_errors import ERRORS, Shop, audited, shop_world
 
 import counterrank as cr
@@ -20,6 +22,11 @@ def stands(world, **options):
 def test_nothing_is_said_of_an_honest_service(kind):
     """In `python -m benchmarks.healthy --seeds 6` none of these is asked about in more than one log of six."""
     assert stands(healthy_world(kind, 0, 4000)) == []
+
+
+def test_pages_with_fewer_places_are_compared_at_the_places_that_both_have():
+    rng = np.random.default_rng(0)
+    assert stands(shortened(as_numbers(SERVICES["news, widget"](rng, 8000)))) == []
 
 
 def test_a_first_screen_is_a_question_that_can_be_answered():
@@ -64,8 +71,6 @@ def test_a_question_keeps_the_evidence_and_an_answer_gives_it_back():
      ("no clicks from mobile, from a day on", "rewards-by-level-and-day")],
 )  # fmt: skip
 def test_one_error_is_told_once(name, cause):
-    import numpy as np
-
     audit = audited(ERRORS[name](shop_world(Shop(), 0), np.random.default_rng(1)))
     assert [one.code for one in audit if one.stands and one.kind != "note"] == [cause]
     (root,) = [one for one in audit if one.code == cause and one.stands]

@@ -234,19 +234,15 @@ def audit_log(
     log
         A `RankingLog`, a pandas, polars or pyarrow table, a path, a Spark or Dask frame, or a source.
     targets
-        The policies whose weights are looked at: names mapped to arrays, `Propensity` or `Policy`, or
-        names of columns.
+        The policies whose weights are looked at: names of columns, or names mapped to arrays or policies.
     segments
         A column or several whose groups are compared.
     time
         The column with the time of each ranking.
     accept
-        Answers to questions of the audit: texts 'CODE where CONDITION', as each question has it in
-        `answer`, or mappings with `code`, `where` and `reason`.
+        Answers to questions: texts 'CODE where CONDITION', or mappings with `code`, `where` and `reason`.
     **reading
-        What the reader is told about a log that is not in memory yet: `columns`, `context`, `unit`,
-        `logger`, `policies`, ... as in `counterrank.io.ReadOptions`; `format`; `engine`, "local",
-        "dask" or "spark"; `where`, a mapping that keeps some rows, {"device": "mobile"}.
+        Options of the reader, as in `counterrank.io.ReadOptions`, and `engine`, "local", "dask" or "spark".
 
     Returns
     -------
@@ -283,9 +279,7 @@ def audit_file(
     accept: Accept = (),
     **reading: Any,
 ) -> Audit:
-    """Return the findings about a file, also about one that cannot be read as a log.
-
-    Of the latter there is one finding: the reader's message, with file, row, column, value and remedy.
+    """Return the findings about a file; of one that cannot be read as a log, the reader's message.
 
     Parameters
     ----------
@@ -293,14 +287,8 @@ def audit_file(
         A file, a folder or a pattern.
     targets
         Names of columns of target policies.
-    segments
-        A column or several whose groups are compared.
-    time
-        The column with the time of each ranking.
-    accept
-        Answers to questions of the audit, as in `audit_log`.
-    **reading
-        Options of the reader, as in `counterrank.io.ReadOptions`.
+    segments, time, accept, **reading
+        As in `audit_log`.
 
     Returns
     -------

@@ -34,6 +34,14 @@ def option(where: str) -> str:
     return f": {say('--where', quoted, f'where={quoted}')}" if where else ""
 
 
+def left_out(
+    kind: str, labels: Sequence[str], subject: Subject, rows: str, remedy: str
+) -> tuple[str, str]:
+    """Return the condition that leaves groups out, and the remedies: that, or another one."""
+    where = without(kind, labels, subject)
+    return where, f"leave {rows} out{option(where)}, or {remedy}"
+
+
 def without_days(days: Sequence[str], subject: Subject) -> str:
     """Return the condition that leaves days out, whether the column has days or moments."""
     if subject.time is None or len(days) > _NAMED:

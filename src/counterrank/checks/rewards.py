@@ -224,11 +224,13 @@ def _fewer(
     column: str, labels: Sequence[str], table: Floats, subject: Subject, design: float, tests: int
 ) -> Iterator[Finding]:
     """Yield the groups with hardly any reward, or the level with far fewer than others that are alike."""
-    rows, hits, squares = table.T[:3]
+    rows, squares = table[:, 0], table[:, 2]
     shown, rewarded = table[:, COUNTS:].reshape(len(table), 2, -1).transpose(1, 0, 2)
-    # What the others have at the positions of a group: pages of one place have fewer rewards than pages of eight.
-    rates = (rewarded.sum(axis=0) - rewarded) / np.maximum(shown.sum(axis=0) - shown, 1.0)
-    expected = (shown * rates).sum(axis=1)
+    # What the others have at the positions of a group: pages of one place have fewer rewards than pages of eight,
+    # and say nothing of places that they do not have.
+    elsewhere = shown.sum(axis=0) - shown
+    rates = (rewarded.sum(axis=0) - rewarded) / np.maximum(elsewhere, 1.0)
+    expected, hits = ((cells * (elsewhere > 0)).sum(axis=1) for cells in (shown * rates, rewarded))
     minor = rows <= rows.sum() / 2
     judged = np.flatnonzero((rows >= FEWEST) & (expected >= EXPECTED))
     bad = judged[(hits[judged] < HARDLY_ANY * expected[judged]) & minor[judged]]
@@ -472,54 +474,62 @@ def _since_a_day(
     columns: Columns, days: Sequence[str], subject: Subject, design: float
 ) -> Iterator[Finding]:
     """Yield the level of each column that changed most against the others from one day on, or on one."""
-    from scipy import special
-
-    windows = [(start_day, len(days)) for start_day in range(1, len(days))]
-    windows += [(start_day, start_day + 1) for start_day in range(len(days)) if len(days) > 2]
-    day = np.arange(len(days))
+    last = len(days)
+    windows = [(start, last) for start in range(1, last)]
+    windows += [(start, start + 1) for start in range(last if last > 2 else 0)]
+    day = np.arange(last)
     within = np.array([(start <= day) & (day < end) for start, end in windows], dtype=float)
     tests = len(windows) * sum(len(labels) for labels, _ in columns.values())
     for column, (labels, cube) in columns.items():
         if len(labels) < 2 or not windows:
             continue
-        counted = cube[:, :, :3]
-        inside = np.einsum("wd,ldv->lwv", within, counted)
-        outside = counted.sum(axis=1)[:, None] - inside
-        # Inside and outside of each window (4, L, W, 3): of the level, then of the others.
-        parts = np.stack(
-            [inside, outside, *(side.sum(axis=0) - side for side in (inside, outside))]
-        )
-        n, hits = parts[..., 0], parts[..., 1]
-        # Where a level hardly had any before, nothing was lost since.
-        judged = (n >= FEWEST).all(axis=0) & (hits[1] >= EXPECTED)
-        n = np.maximum(n, 1.0)
-        # Half a reward more, so that none at all has a logarithm; the variance is that of the rewards of
-        # all days, so that days without any are no less certain.
-        logs = np.log((hits + 0.5) / n)
-        change = logs[0] - logs[1] - logs[2] + logs[3]
-        total = np.stack([parts[:2].sum(axis=0), parts[2:].sum(axis=0)])
-        spread = design * total[..., 2] * total[..., 0] / np.maximum(total[..., 1], 1.0) ** 2
-        error = np.sqrt((spread * (1 / n[::2] + 1 / n[1::2])).sum(axis=0))
-        p = 2 * special.ndtr(-np.abs(change) / np.maximum(error, 1e-300))
-        fell = (change < -math.log(CHANGED)) & (logs[0] - logs[1] < -math.log(FALLEN))
-        bad = judged & (p * tests <= CHANCE) & fell
-        if not bad.any():
+        change, gain = _changes(cube[:, :, :3], within, design, CHANCE / tests)
+        if not (gain > 0).any():
             continue
-        # The window that explains most: Poisson's deviance of the rewards inside it.
-        expected = n[0] * np.exp(logs[1] + logs[2] - logs[3])
-        gain = special.xlogy(hits[0], hits[0] / expected) - hits[0] + expected
-        level, start_day = divmod(int(np.where(bad, gain, -1.0).argmax()), len(windows))
-        start, end = windows[start_day]
-        onwards = end == len(days)
+        level, window = divmod(int(gain.argmax()), len(windows))
+        start, end = windows[window]
+        onwards, ratio = end == last, math.exp(change[level, window])
         when = f"from {days[start]} on" if onwards and end - start > 1 else f"on {days[start]}"
         yield _lost(
             BOTH,
-            f"{when}, rankings where {column} is {labels[level]} have {_times(math.exp(change[level, start_day]))} the "
-            "rewards expected from the change of the others",
+            f"{when}, rankings where {column} is {labels[level]} have {_times(ratio)} the rewards expected from the "
+            "change of the others",
             f"{condition(column, [labels[level]])} and day {'>=' if onwards else '='} '{days[start]}' and "
-            f"{SIZE} = {max(math.exp(change[level, start_day]), 0.001):.2g}",
+            f"{SIZE} = {max(ratio, 0.001):.2g}",
             without_both(column, labels[level], days[start], subject, onwards=onwards),
         )
+
+
+def _changes(
+    counted: Floats, within: Floats, design: float, chance: float
+) -> tuple[Floats, Floats]:
+    """Return how rewards change in windows of days (W, D) against other levels, and what this explains (L, W).
+
+    Of rows, rewards and their squares (L, D, 3). The change is a logarithm; what it explains is Poisson's
+    deviance of the rewards inside the window, nothing where they do not fall, or by chance.
+    """
+    from scipy import special
+
+    inside = np.einsum("wd,ldv->lwv", within, counted)
+    outside = counted.sum(axis=1)[:, None] - inside
+    # Inside and outside of each window (4, L, W, 3): of the level, then of the others.
+    parts = np.stack([inside, outside, *(side.sum(axis=0) - side for side in (inside, outside))])
+    n, hits = parts[..., 0], parts[..., 1]
+    # Where a level hardly had any before, nothing was lost since.
+    judged = (n >= FEWEST).all(axis=0) & (hits[1] >= EXPECTED)
+    n = np.maximum(n, 1.0)
+    # Half a reward more, so that none at all has a logarithm; the variance is that of the rewards of
+    # all days, so that days without any are no less certain.
+    logs = np.log((hits + 0.5) / n)
+    change = logs[0] - logs[1] - logs[2] + logs[3]
+    total = np.stack([parts[:2].sum(axis=0), parts[2:].sum(axis=0)])
+    spread = design * total[..., 2] * total[..., 0] / np.maximum(total[..., 1], 1.0) ** 2
+    error = np.sqrt((spread * (1 / n[::2] + 1 / n[1::2])).sum(axis=0))
+    by_chance = 2 * special.ndtr(-np.abs(change) / np.maximum(error, 1e-300)) > chance
+    fell = (change < -math.log(CHANGED)) & (logs[0] - logs[1] < -math.log(FALLEN))
+    expected = n[0] * np.exp(logs[1] + logs[2] - logs[3])
+    gain = special.xlogy(hits[0], hits[0] / expected) - hits[0] + expected
+    return change, np.where(judged & fell & ~by_chance, gain, 0.0)
 
 
 def _times(ratio: float) -> str:

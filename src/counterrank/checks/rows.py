@@ -309,7 +309,7 @@ def _by_unit(tally: Tally) -> Floats:
 
 
 def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
-    """Fail when a few contexts recur among many that do not, or when whole pages are rewarded too often.
+    """Warn when a few contexts recur among many that do not, or when whole pages are rewarded too often.
 
     Contexts are counted in 65,536 bins, in which those that occur once are spread evenly.
     People who click on everything are rarer than people who click on all but one item; robots

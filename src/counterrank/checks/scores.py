@@ -22,7 +22,7 @@ from counterrank.checks.base import (
     listed,
     sums_by,
 )
-from counterrank.checks.conditions import option, without
+from counterrank.checks.conditions import left_out
 from counterrank.checks.weights import row_groups
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import CounterrankError, LogError
@@ -480,14 +480,16 @@ def _otherwise(
     off = float(unaffected[1] / max(unaffected[2], 1e-300))
     if abs(off) > LEAST / 2 and two_sided(unaffected[1], math.sqrt(unaffected[2])) <= LIMITING:
         return []
-    where = without(kind, labels, subject)
+    where, remedy = left_out(
+        kind, labels, subject, "these rows", "log the scores that were really ranked by"
+    )
     return [
         finding(
             f"scores-by-{kind}",
             FAILED,
             f"where {kind} is {listed(labels, NAMED)}, pages do not follow the logger's scores as elsewhere",
             "another policy or model ran there than the one whose scores were logged",
-            f"leave these rows out{option(where)}, or log the scores that were really ranked by",
+            remedy,
             where=where,
         )
     ]

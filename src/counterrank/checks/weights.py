@@ -32,7 +32,7 @@ from counterrank.checks.base import (
     listed,
     unit_sums,
 )
-from counterrank.checks.conditions import option, without
+from counterrank.checks.conditions import left_out
 from counterrank.checks.propensities import number_sums
 from counterrank.checks.rows import days_of
 from counterrank.common.arrays import Bools, Floats, Ints
@@ -338,41 +338,37 @@ def _group_finding(
     mean, z, p = tests_of_groups
     check = f"mean-weight-by-{kind}"
     if np.isnan(p).all():
-        return finding(
-            check,
-            SKIPPED,
-            f"groups of '{kind}' are too small, or the weights of '{name}' too heavy, to test",
-        )
+        text = f"groups of '{kind}' are too small, or the weights of '{name}' too heavy, to test"
+        return finding(check, SKIPPED, text)
     low = np.nan_to_num(p, nan=1.0) * tests <= LIMITING
-    bad = [g for g in range(len(labels)) if low[g].any()]
+    bad = np.flatnonzero(low.any(axis=1)).tolist()
     if not bad:
-        return finding(
-            check,
-            PASSED,
-            f"weights of '{name}' average 1 in each of {len(labels)} groups of '{kind}'",
-        )
+        text = f"weights of '{name}' average 1 in each of {len(labels)} groups of '{kind}'"
+        return finding(check, PASSED, text)
     share = table[:, 0, :] / np.maximum(table[:, 0, :].sum(axis=0), 1.0)
     # What such weights may do to the value: their distance from 1, by the rows and positions it
     # concerns.
     size = float((np.where(low, share * np.abs(mean - 1.0), 0.0)).sum(axis=0).mean())
-    g, k = np.unravel_index(int(np.argmin(np.where(np.isnan(p), 2.0, p))), p.shape)
+    g, k = np.unravel_index(int(np.nanargmin(p)), p.shape)
     worst = sorted(bad, key=lambda place: float(np.nanmin(p[place])))
     text = (
-        f"weights of '{name}' average {mean[g, k]:.3g} instead of 1 where {kind} is {labels[g]} "
-        f"(position {k + 1}, "
+        f"weights of '{name}' average {mean[g, k]:.3g} instead of 1 where {kind} is {labels[g]} (position {k + 1}, "
         f"{in_z(z[g, k])}); {kind} affected: {listed([labels[place] for place in worst])}"
     )
     line = THRESHOLDS["mean-weight-by-group"].status(size)
-    apart = _apart(worst, table, mean, z)
-    where = without(kind, [labels[place] for place in apart], subject) if apart else ""
-    remedy = f"leave these groups out{option(where)}, or log the policy that really ran there"
+    apart = [labels[place] for place in _apart(worst, table, mean, z)]
+    # Groups that are off as all rows are need no remedy of their own.
+    where, remedy = (
+        left_out(kind, apart, subject, "these groups", "log the policy that really ran there")
+        if apart
+        else ("", "")
+    )
     return finding(
         check,
         WARNED if line is PASSED else FAILED,
         text,
         _cause_in_groups(kind, everywhere=not apart),
-        # Groups that are off as all rows are need no remedy of their own.
-        remedy if apart else "",
+        remedy,
         where=where,
         fatal=line is FAILED,
     )
