@@ -34,9 +34,9 @@ MOMENTS, BOUNDS = (
 QUANTITY = "tests/statistics/test_quantity.py"
 CONTRIBUTION, MASKED = "tests/estimators/test_contribution.py", "tests/estimators/test_masked.py"
 COMPARISONS = "tests/evaluation/test_comparisons.py"
+RULE = ("tests/estimators/auto/test_rule.py", "tests/estimators/auto/test_members.py")
 AUTO = (
-    "tests/estimators/auto/test_rule.py",
-    "tests/estimators/auto/test_members.py",
+    *RULE,
     "tests/estimators/auto/test_auto.py",
     "tests/estimators/auto/test_two_phase.py",
 )
@@ -134,13 +134,13 @@ FILES: dict[str, tuple[str, ...]] = {
     "evaluation/solve.py": (COMPARISONS, "tests/estimators/test_lift_by_position.py", *PASS),
     "evaluation/sweep.py": (COMPARISONS, *PASS),
     "estimators/solution.py": (
-        COMPARISONS,
         "tests/estimators/test_names.py",
+        COMPARISONS,
+        *RULE,
         "tests/propensity_models/test_propensities.py",
-        *AUTO,
     ),
     "estimators/columns.py": (CONTRIBUTION, "tests/statistics/test_columns.py", *AUTO),
-    "estimators/auto/rule.py": (*AUTO, "tests/evaluation/test_pins.py"),
+    "estimators/auto/rule.py": (*RULE, "tests/evaluation/test_pins.py"),
     "estimators/auto/solving.py": AUTO,
     "estimators/auto/members.py": AUTO,
     "estimators/auto/auto.py": AUTO,
@@ -378,6 +378,7 @@ def outcome(name: str, path: Path, tree: ast.Module | None, tests: list[str], se
             quiet = [
                 "-x",
                 "-q",
+                "--quick",
                 "-W",
                 "ignore",
                 "--no-header",

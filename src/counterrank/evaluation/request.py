@@ -128,18 +128,12 @@ class Options(Request):
             "behavior_mse": mse if mse is None or isinstance(mse, str) else mse.name,
             "accept": [answer.to_dict() for answer in self.accept],
         }
-        names = [
-            *(option.name for option in fields(Request) if option.name not in _READING),
-            "where",
-            "events",
-        ]
-        values = {
-            name: texts.get(name, getattr(self, name)) for name in names if name not in _ELSEWHERE
-        }
+        left_out = {option.name for option in fields(Reading)} - {"where", "events"} | _ELSEWHERE
+        names = [option.name for option in fields(Request) if option.name not in left_out]
+        values = {name: texts.get(name, getattr(self, name)) for name in names}
         return {name: value for name, value in values.items() if value or name not in _RARELY}
 
 
-_READING = {each.name for each in fields(Reading)}
 #: What the result says in another place, and what is recorded only where it was given.
 _ELSEWHERE = {"command", "position_weights", "target_lists", "weights_out"}
 _RARELY = {"accept", "baseline", "events", "guardrails", "primary", "rewards", "where"}

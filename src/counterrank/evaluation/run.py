@@ -71,6 +71,7 @@ from counterrank.metrics import (
     Metrics,
     PageFunction,
 )
+from counterrank.policies import Scored
 
 if TYPE_CHECKING:
     from counterrank.io import LogLike
@@ -190,16 +191,20 @@ def evaluate(  # noqa: PLR0913
         check_baseline(base, names)
         if options.estimate_propensity is not None:
             no_weight(source.first, "models of propensities")
-        work = partial(_evaluated, metrics=metrics, estimators=ready_made(estimators))
-        return on_scored_rows(source, replace(options, targets=names), work)
+        options = replace(options, targets=names)
+        work = partial(_evaluated, metrics, ready_made(estimators))
+        policies = source.first.targets
+        if any(isinstance(policies.get(name), Scored) for name in names):
+            return on_scored_rows(source, options, work)
+        return work(source, options)
 
 
 def _evaluated(
-    source: Source,
-    options: Options,
-    coverages: Sequence[Coverage],
     metrics: Metrics,
     estimators: Mapping[str, Estimator],
+    source: Source,
+    options: Options,
+    coverages: Sequence[Coverage] = (),
 ) -> Evaluation:
     """Return the evaluation of every metric: estimators are fitted, the log is read once, and the sums are solved."""
     if options.later is not None:

@@ -377,10 +377,12 @@ def opening(files: list[DataFile], *, complete: bool = True) -> tuple[list[DataF
     With `complete`, columns that only later files have are null there: a log is what all of its files
     say.
     """
-    samples = ((index, tables.sample(file)) for index, file in enumerate(files))
-    index, sample = next((numbered for numbered in samples if numbered[1].num_rows), (0, None))
-    if sample is None:
-        raise LogError(f"{files[0].title} is empty: it has columns but no rows")
+    index, sample = 0, tables.sample(files[0])
+    while not sample.num_rows:
+        index += 1
+        if index == len(files):
+            raise LogError(f"{files[0].title} is empty: it has columns but no rows")
+        sample = tables.sample(files[index])
     names = set(sample.column_names)
     for file in files[index + 1 :] if complete else ():
         # A table knows its columns, and the first file was completed by them.

@@ -152,8 +152,8 @@ def refuse_twice(names: Sequence[str], where: str) -> None:
 def sample(file: DataFile, rows: int = 1000) -> pa.Table:
     """Return about the first `rows` rows of a file, all columns."""
     file = parquet(file)
-    file_schema = schema(file)
     with opened_parquet(file) as opened:
+        file_schema = schema(file)
         first = next(filter(_has_rows, opened.iter_batches(batch_size=rows)), None)
         table = file_schema.empty_table() if first is None else as_table(first)
         # The metadata of the file say what its propensities are.
