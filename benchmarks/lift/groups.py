@@ -21,6 +21,7 @@ GROUPS, FEATURES = 3, 3
 #: Of a standard normal column.
 TERCILES = (-0.43, 0.43)
 TRUE_ROWS = 2**18
+LOGS_OF_A_WORLD = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +167,17 @@ def premise(draws: str, data: Path | None, kept: Kept) -> list[Cell]:
 def cells_of(
     population: str, settings: Sequence[Mapping[str, object]], draws: str, kept: Kept, stream: int
 ) -> list[Cell]:
-    """Return a cell for each of the settings."""
+    """Return a cell for each of the settings; every dozen of its logs has a world of its own."""
 
     def cell(place: int, options: Mapping[str, object]) -> Cell:
-        seed = int(np.random.default_rng([DRAWS[draws], stream, place]).integers(10**9))
-        world = Groups(seed, **options)  # type: ignore[arg-type]
         words = [
             f"{name} {value}" if name != "effect" else str(value) for name, value in options.items()
         ]
 
         def make(number: int) -> Case:
+            entropy = [DRAWS[draws], stream, place, number // LOGS_OF_A_WORLD]
+            seed = int(np.random.default_rng(entropy).integers(10**9))
+            world = Groups(seed, **options)  # type: ignore[arg-type]
             truth = kept.truth(f"{population}-{seed}-{place}", lambda: World(world).truth())
             return Case(World(world).log(np.random.default_rng([seed, number])), truth)
 
