@@ -174,7 +174,7 @@ def test_fitted_pages_average_by_share():
     rankings = Rankings([[1, 2], [2, -1]], np.zeros((2, 0)))
     found = fitted.mean(rankings, np.array([0, 1]))
     np.testing.assert_allclose(found, [[2.0, 4.0], [5.0, 0.0]])
-    assert fitted.counted().models == MODELS
+    assert fitted.supported().models == MODELS
 
 
 def test_models_count_by_the_likelihood_of_rewards_they_have_not_seen():

@@ -35,7 +35,7 @@ def ends(result: cr.Evaluation) -> dict[tuple[str, str], np.ndarray]:
     return table
 
 
-def test_a_change_of_the_data_by_1e_9_moves_ends_by_less_than_a_hundredth_of_a_half_width(
+def test_a_change_of_the_data_by_1e_9_moves_ends_by_less_than_1e_4_half_widths(
     log: cr.RankingLog, whole: cr.Evaluation
 ) -> None:
     rng = np.random.default_rng(11)
@@ -51,8 +51,7 @@ def test_a_change_of_the_data_by_1e_9_moves_ends_by_less_than_a_hundredth_of_a_h
     )  # fmt: skip
     after = ends(cr.evaluate(moved, ["a", "b"], independent_rows=True))
     for key, before in ends(whole).items():
-        # Fits end within .01 nats of their maximum, on a path that rounding decides. The goal is 1e-4.
-        np.testing.assert_allclose(after[key], before, rtol=0, atol=5e-3, err_msg=str(key))
+        np.testing.assert_allclose(after[key], before, rtol=0, atol=1e-4, err_msg=str(key))
 
 
 @pytest.mark.parametrize("name", ["clicks", "revenue"])

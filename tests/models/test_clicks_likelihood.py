@@ -114,6 +114,19 @@ def test_one_loop_for_the_hessian_equals_map_curvature_and_transpose(fixed, exac
     )  # fmt: skip
 
 
+def test_a_rough_solution_does_not_amplify_rounding():
+    # Eigenvalues over five decades: the steps differ by 1e-11, without orthogonal residuals by 1e-5.
+    rng = np.random.default_rng(2)
+    values, turn = np.geomspace(1.0, 1e5, 30), np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    slope, hessian = turn @ (values**0.5 * rng.normal(size=30)), (turn * values) @ turn.T
+    plain = Scaling(np.ones(30), np.arange(0), np.empty((0, 0)))
+    steps = [
+        likelihood._solve(slope * (1.0 + noise), hessian.__matmul__, plain, 1e-12)
+        for noise in (0.0, 1e-12 * rng.normal(size=30))
+    ]
+    np.testing.assert_allclose(*steps, rtol=0, atol=1e-9 * np.abs(steps[0]).max())
+
+
 def test_features_are_traits_of_items_unless_a_ranking_says_otherwise():
     rng = np.random.default_rng(7)
     n = 30

@@ -49,8 +49,8 @@ class CrossFitDefaults:
     #: Power of the likelihood by which models count: all are wrong, and how well they predict what the
     #: logger shows says only in part how right they are about the target (Grunwald & van Ommen 2017).
     likelihood: float = 0.125
-    #: The log contradicts a model with a smaller share: it does not count in the models' disagreement,
-    #: and its folds are not compared.
+    #: The log contradicts a model with a smaller share: it counts less in the models' disagreement, in
+    #: proportion, and its folds are not compared.
     least_share: float = 0.001
     #: Standard deviation of log amounts between items below which prices hardly differ.
     same_amount: float = 0.1
@@ -170,7 +170,7 @@ class ModelAverage:
         """Return their average (m, K)."""
         return np.tensordot(self.shares, self.each(rankings, fold), axes=1)
 
-    def counted(self) -> "ModelAverage":
+    def supported(self) -> "ModelAverage":
         """Return the average of the models that the log does not contradict."""
         numbers = np.flatnonzero(self.shares >= DEFAULTS.least_share)
         shares = self.shares[numbers]
@@ -193,6 +193,8 @@ class Predictions(ModelAverage):
 
     draws: int = 0
     seed: int = 0
+    #: How much each closed form counts in their disagreement (M,), from 0 to 1.
+    close: Floats = field(default_factory=lambda: np.zeros(0))
     details: Json = field(default_factory=dict)
     #: Whether the logger's rankings are drawn too, where they can be (`_pages`).
     paired: bool = False
@@ -211,6 +213,11 @@ class Predictions(ModelAverage):
     #: Whether `unknown` contains all that the log does not show of the change (`models.doubt`).
     doubted: bool = False
 
+    @property
+    def counted(self) -> Floats:
+        """How much each model counts in their disagreement (M,), from 0 to 1."""
+        return np.minimum(self.shares / DEFAULTS.least_share, 1.0) if self.draws else self.close
+
     def predict(self, view: View, fold: int | None = None) -> Prediction:
         """Return the average of the models' predictions, by the fits that did not see a row or by one fit."""
         batch = view.batch
@@ -220,7 +227,7 @@ class Predictions(ModelAverage):
             return Prediction(none, none, alpha * batch.reward, np.empty((0, n)))
         fold_of_row = folds_of(batch, self.folds, fold)
         # To compare folds, few rankings and the models with a share are enough.
-        averaged = self.counted() if self.draws and fold is not None else self
+        averaged = self.supported() if self.draws and fold is not None else self
         volume = np.zeros((n, K)) if len(self.worth) else None
         if self.draws:
             size = self.draws if fold is None else self.fold_draws

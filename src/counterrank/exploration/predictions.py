@@ -293,7 +293,7 @@ def rankings_by(log: RankingLog, logger: Scored) -> Rankings:
 def fit_rewards(log: RankingLog, logger: Scored, seed: int) -> PageRewards:
     """Return the models of a log, cross-fitted by unit, with the second moments of its rewards."""
     rankings = rankings_by(log, logger)
-    models = fit_pages(log, rankings, seed=seed).counted()
+    models = fit_pages(log, rankings, seed=seed).supported()
     fold = folds_of(log, models.folds)
     square, pair = second_moments(log.reward, models.mean(rankings, fold))
     return PageRewards(models, square, pair, log, rankings, logger, fold)

@@ -29,6 +29,16 @@ class Close:
     slots: int
     unit: Ints | None
 
+    def counted(self, within: float) -> Floats:
+        """Return how much each model counts (M,): in full, but for the last fifth on the way to `within`.
+
+        Otherwise a small change of the log would let a model in or out at once.
+        """
+        loss = self.losses.sum(axis=1)
+        excess = loss / max(float(loss.min()), 1e-300) - 1.0 if len(loss) > 1 else np.zeros(1)
+        out: Floats = np.clip(5.0 * (1.0 - excess / (within - 1.0)), 0.0, 1.0)
+        return out
+
 
 def fit_close(training: Training, *, seed: int = 0, within: float = settings.CLOSE_ERROR) -> Close:
     """Return every model whose squared error on unseen rows is at most `within` times the least.

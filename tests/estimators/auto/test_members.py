@@ -49,7 +49,7 @@ def rewards(kind):
 class Stub(RewardModel):
     """A model that looks at what its name says; its mean under the target is exact."""
 
-    folds, shares = 3, np.array([0.5, 0.5])
+    folds, shares, counted = 3, np.array([0.5, 0.5]), np.ones(2)
     rate, draws, unknown, doubted, span = 1.0, 0, 0.0, False, None
     details: dict = {}
 

@@ -287,8 +287,16 @@ def test_models_that_the_log_refutes_do_not_disagree():
     given = summary([1.5, 1.6, 9.0, 1.5], [0.0, 0.2, 0.1, 5.0], **MODELLED)
     differ = {DIFFER: pytest.approx(0.05)}
     assert decide(given).parts == {"models disagree": pytest.approx(0.15), **differ}
-    found = decide(given, counted=np.array([True, False]))
+    found = decide(given, counted=np.array([1.0, 0.0]))
     assert found.parts == differ and (found.weights == decide(given).weights).all()
+
+
+def test_no_interval_jumps_where_a_model_stops_counting():
+    given = summary([1.5, 1.6, 9.0, 1.5], [0.0, 0.2, 0.1, 5.0], **MODELLED)
+    parts = [decide(given, counted=np.array([1.0, c])).parts for c in (0.0, 1e-9, 0.5, 1.0 - 1e-9)]
+    bias = [part.get("models disagree", 0.0) for part in parts]
+    assert bias[0] == 0.0 and 0.0 < bias[1] < 1e-9 < bias[2] < bias[3]
+    assert bias[3] == pytest.approx(decide(given).parts["models disagree"], abs=1e-8)
 
 
 def test_what_lists_leave_unknown_counts_for_what_rests_on_models():

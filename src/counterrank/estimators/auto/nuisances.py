@@ -220,7 +220,13 @@ def _of_close_models(workspace: Workspace, close: Close, training: Training) -> 
     unknown = doubt_of(close.models[0], rows, target)
     details = close.models[0].details | {"doubt": unknown**0.5}
     return Predictions(
-        close.models, shares, details=details, span=span, unknown=unknown, doubted=unknown > 0.0
+        close.models,
+        shares,
+        close=close.counted(DEFAULTS.close),
+        details=details,
+        span=span,
+        unknown=unknown,
+        doubted=unknown > 0.0,
     )
 
 

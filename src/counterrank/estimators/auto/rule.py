@@ -139,7 +139,7 @@ def decide(
     summary: Summary,
     allowance: float | None = None,
     unknown: float = 0.0,
-    counted: Bools | None = None,
+    counted: Floats | None = None,
     follows: Decision | None = None,
     doubted: bool = False,
 ) -> Decision:
@@ -156,7 +156,7 @@ def decide(
     allows for a bias of half their distance, so that it has room on both sides of either.
 
     `unknown` is the variance of the change that the means of repeated lists leave unknown. `counted`
-    (M,) are the models whose disagreement counts, by default all. A group of rows `follows` the
+    (M,), from 0 to 1, is how much each model counts in their disagreement, by default in full. A group of rows `follows` the
     decision of all rows, so that the estimates of groups average to that of all where none contradicts it.
     """
     J = len(summary.members)
@@ -172,7 +172,7 @@ def decide(
         centre = weights
         candidates = [Decision.at(summary, centre, left_open(summary, steps), unknown)]
     elif allowance is None:
-        models = summary.models if counted is None else summary.models[counted]
+        models = summary.models if counted is None else faded(summary.models, counted)
         bias = allowed(summary, first, models, doubted=doubted)
         candidates = [Decision.at(summary, centre, bias, unknown)]
         candidates += [
@@ -189,6 +189,16 @@ def decide(
     if apart > ROUNDING * min(halves):
         parts = parts | {DIFFER: apart / 2}
     return replace(chosen, weights=weights, parts=parts, steps=tuple(steps))
+
+
+def faded(values: Floats, counted: Floats) -> Floats:
+    """Return what models say, drawn to their average as far as they do not count, so that none leaves at once.
+
+    >>> faded(np.array([1.0, 3.0, 10.0]), np.array([1.0, 1.0, 0.0])).tolist()
+    [1.0, 3.0, 2.0]
+    """
+    average = np.average(values, weights=counted)
+    return np.asarray(average + counted * (values - average))
 
 
 def followed(summary: Summary, decision: Decision) -> Floats:

@@ -10,7 +10,6 @@ import numpy as np
 
 from counterrank.common.arrays import Bools, Floats, Summed
 from counterrank.common.errors import EstimatorError
-from counterrank.estimators.auto.defaults import DEFAULTS
 from counterrank.estimators.auto.nuisances import correction
 from counterrank.estimators.auto.rule import (
     AIMED,
@@ -140,10 +139,9 @@ def solved(
     table = MemberTable.of(fit, sums, auto_sums, None if overall is None else overall.decision.aim)
     follows = None if overall is None else overall.decision.decision
     models = fit.nuisances
-    # All closed forms count in the models' disagreement.
-    trusted = models.shares >= DEFAULTS.least_share if models.draws else None
+    counted = models.counted if fit.modelled else None
     decision = decide(
-        table.summary, fit.allowance, models.unknown, trusted, follows, doubted=models.doubted
+        table.summary, fit.allowance, models.unknown, counted, follows, doubted=models.doubted
     )
     solution = solution_of(table, decision)
     details = {"regression": models.details} if fit.modelled else {}

@@ -413,9 +413,14 @@ def _solve(
     scaling: Scaling,
     enough: float,
 ) -> Floats:
-    """Return a rough solution of hessian(step) = slope by conjugate gradients."""
+    """Return a rough solution of hessian(step) = slope by conjugate gradients.
+
+    Residuals are made orthogonal to all earlier ones, not only to the last. Without that a rounding error
+    grows by the spread of the eigenvalues in every product, up to a different step (Parlett 1998, ch. 13).
+    """
     step, residual, direction = np.zeros(len(slope)), slope, scaling(slope)
     energy = first = float(slope @ direction)
+    earlier = [(residual, direction, energy)]
     for steps in range(SETTINGS.inner):
         if energy <= max(_ROUGH * first, 2.0 * _SLIGHT * enough):
             break
@@ -426,7 +431,10 @@ def _solve(
             return step if steps else direction
         length = energy / curve
         step, residual = step + length * direction, residual - length * image
+        for old, scaled, size in earlier:
+            residual = residual - float(residual @ scaled) / size * old
         moved = scaling(residual)
         before, energy = energy, float(residual @ moved)
+        earlier.append((residual, moved, energy))
         direction = moved + energy / before * direction
     return step
