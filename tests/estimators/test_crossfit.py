@@ -18,7 +18,15 @@ from counterrank.estimators.crossfit import (
     trained,
 )
 from counterrank.estimators.doubly_robust import reward_model
-from counterrank.models import AmountModel, Rankings, RewardModel, by_row, rankings_of, settings
+from counterrank.models import (
+    AmountModel,
+    Close,
+    Rankings,
+    RewardModel,
+    by_row,
+    rankings_of,
+    settings,
+)
 
 N, K, ALPHA = 6, 2, np.array([1.0, 0.5])
 FOLD = np.array([0, 1, 2, 0, 1, 2])
@@ -204,3 +212,9 @@ def test_small_numbers():
     )
     assert _between(np.array([0, 1]), np.array([2.0, 2.0])) == 0.0
     assert [draws_for(n) for n in (None, 50_000, 60_000, 100_000, 150_000)] == [1, 4, 3, 2, 1]
+
+
+def test_closed_forms_fade_out_where_their_error_nears_the_limit():
+    losses = np.array([[1.0], [1.03], [1.045], [1.0499]])
+    counted = Close(MODELS, losses, 1, None).counted
+    np.testing.assert_allclose(counted, [1.0, 1.0, 0.5, 0.01], atol=1e-9)

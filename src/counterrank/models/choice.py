@@ -21,23 +21,26 @@ class Close:
     """The models that predict unseen rows about as well as the best, which is the first.
 
     `losses` (M, n) are their squared errors on n such rows with `slots` rewards; `unit` (n,) is the unit
-    of each row, where there are units.
+    of each row, where there are units. Errors up to `within` times the least are close.
     """
 
     models: tuple[Chosen, ...]
     losses: Floats
     slots: int
     unit: Ints | None
+    within: float = settings.CLOSE_ERROR
 
-    def counted(self, within: float) -> Floats:
-        """Return how much each model counts (M,): in full, but for the last fifth on the way to `within`.
+    @property
+    def counted(self) -> Floats:
+        """How much each model counts (M,): in full, but for the last fifth on the way to `within`.
 
         Otherwise a small change of the log would let a model in or out at once.
         """
         loss = self.losses.sum(axis=1)
-        excess = loss / max(float(loss.min()), 1e-300) - 1.0 if len(loss) > 1 else np.zeros(1)
-        out: Floats = np.clip(5.0 * (1.0 - excess / (within - 1.0)), 0.0, 1.0)
-        return out
+        if len(loss) == 1:
+            return np.ones(1)
+        excess = loss / max(float(loss.min()), 1e-300) - 1.0
+        return np.clip(5.0 * (1.0 - excess / (self.within - 1.0)), 0.0, 1.0)
 
 
 def fit_close(training: Training, *, seed: int = 0, within: float = settings.CLOSE_ERROR) -> Close:
@@ -71,4 +74,5 @@ def fit_close(training: Training, *, seed: int = 0, within: float = settings.CLO
         np.stack([errors[name] for name in close]),
         slots,
         sample.bucket if sample.unit is not None else None,
+        within,
     )

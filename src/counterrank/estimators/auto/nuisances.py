@@ -222,7 +222,7 @@ def _of_close_models(workspace: Workspace, close: Close, training: Training) -> 
     return Predictions(
         close.models,
         shares,
-        close=close.counted(DEFAULTS.close),
+        close=close.counted,
         details=details,
         span=span,
         unknown=unknown,

@@ -156,8 +156,9 @@ def decide(
     allows for a bias of half their distance, so that it has room on both sides of either.
 
     `unknown` is the variance of the change that the means of repeated lists leave unknown. `counted`
-    (M,), from 0 to 1, is how much each model counts in their disagreement, by default in full. A group of rows `follows` the
-    decision of all rows, so that the estimates of groups average to that of all where none contradicts it.
+    (M,), from 0 to 1, is how much each model counts in their disagreement, by default in full. A group of
+    rows `follows` the decision of all rows, so that the estimates of groups average to that of all where
+    none contradicts it.
     """
     J = len(summary.members)
     first = next((j for j in range(1, J) if summary.seen[j]), 0)
