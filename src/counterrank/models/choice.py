@@ -40,7 +40,8 @@ class Close:
         if len(loss) == 1:
             return np.ones(1)
         excess = loss / max(float(loss.min()), 1e-300) - 1.0
-        return np.clip(5.0 * (1.0 - excess / (self.within - 1.0)), 0.0, 1.0)
+        out: Floats = np.clip(5.0 * (1.0 - excess / (self.within - 1.0)), 0.0, 1.0)
+        return out
 
 
 def fit_close(training: Training, *, seed: int = 0, within: float = settings.CLOSE_ERROR) -> Close:
