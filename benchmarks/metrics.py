@@ -223,7 +223,7 @@ def judged(
         "false safe": any(status == "safe" for status, _ in alone[0]),
         "open": any(status != "safe" for status, _ in alone[1]),
         "primary up": bool(one.low > 0),
-        "evidence": [found.metric(name).verdict.of("new") for name in METRICS],
+        "evidence": [found.metric(name).verdict.level_of("new") for name in METRICS],
         "ab decides": relative["clicks"] >= margin["clicks"],
     }
 

@@ -104,7 +104,9 @@ def at_random(cluster: Cluster) -> Any:
 
 def digits(state: Any) -> np.ndarray:
     """Return every number of the estimators' sums."""
-    return np.concatenate([np.atleast_1d(a).ravel() for a in _arrays([state.whole, state.groups])])
+    return np.concatenate(
+        [np.atleast_1d(a).ravel() for a in _arrays([state.all_rows, state.groups])]
+    )
 
 
 def _arrays(part: Any) -> Iterator[np.ndarray]:

@@ -165,7 +165,7 @@ def test_the_names_for_type_checkers_are_those_at_run_time():
 
 
 def test_a_type_checker_knows_every_option_of_a_request_and_of_a_reader():
-    parameters = set(inspect.signature(cr.evaluate).parameters) - {"log", "more"}
+    parameters = set(inspect.signature(cr.evaluate).parameters) - {"log", "further"}
     further = {field.name for field in fields(Request)} - parameters
     assert further == {*get_type_hints(FurtherOptions)}
     # `evaluate` tells the reader which target is the baseline, for its messages.

@@ -92,7 +92,7 @@ def corrections(summary: Summary) -> list[int]:
     return [
         j
         for j, name in enumerate(summary.members)
-        if j and summary.seen[j] and (name != "iips" or not modelled or exact(summary, name))
+        if j and summary.occurred[j] and (name != "iips" or not modelled or exact(summary, name))
     ]
 
 

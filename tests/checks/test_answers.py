@@ -46,14 +46,14 @@ def test_the_answer_that_a_question_offers_fits_it_and_nothing_is_offered_for_wh
 
 def test_an_answer_without_a_size_does_not_cover_rewards_that_are_gone():
     gone = replace(ASKED, pattern="device = 'mobile' and ratio = 0.02")
-    assert not Answer.of("rewards-by-level where device = 'mobile'").fits(gone)
-    assert Answer.of("rewards-by-level where device = 'mobile' and ratio = 0.02").fits(gone)
+    assert not Answer.parse("rewards-by-level where device = 'mobile'").fits(gone)
+    assert Answer.parse("rewards-by-level where device = 'mobile' and ratio = 0.02").fits(gone)
 
 
 def test_a_quote_in_a_label_comes_back():
     asked = replace(ASKED, pattern="shop = 'L''été'")
-    assert Answer.of(asked.answer).fits(asked)
-    assert not Answer.of("rewards-by-level where shop = 'L'").fits(asked)
+    assert Answer.parse(asked.answer).fits(asked)
+    assert not Answer.parse("rewards-by-level where shop = 'L'").fits(asked)
 
 
 @pytest.mark.parametrize(

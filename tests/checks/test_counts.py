@@ -67,7 +67,7 @@ def test_the_distribution_s_entry_of_what_was_shown(alike: bool) -> None:
 
 def test_cells_are_those_of_the_batch_at_hand() -> None:
     log = padded(3)
-    subject = Subject(log, seen={})
+    subject = Subject(log, formed={})
     for batch in (log, log.take(slice(10, 30)), log, log.take(slice(30, 50))):
         expected = [[k < length for k in range(4)] for length in batch.lengths.tolist()]
         assert subject.used(batch).tolist() == expected
@@ -140,13 +140,13 @@ def test_stretches_are_spread_over_the_log_and_weights_follow_them() -> None:
         targets={"new": rng.random((n, 1))},
     )  # fmt: skip
     subject = Subject(log, targets=("new",), n=n)
-    parts = [subject.stretch(batch, 12_000) for batch in log.chunks(2000)]
+    parts = [subject.sampled_stretch(batch, 12_000) for batch in log.chunks(2000)]
     assert sum(part.n for part in parts if part is not None) == 12_000
     starts = [part.start for part in parts if part is not None]
     assert starts[0] == 0 and starts[-1] >= 30_000 and max(np.diff(starts)) <= 8000
-    long = subject.stretch(log, 12_000)
+    long = subject.sampled_stretch(log, 12_000)
     assert long is not None and long.n == 3 * base.STRETCH_ROWS
-    assert subject.stretch(log, None) is log and subject.stretch(log, n) is log
+    assert subject.sampled_stretch(log, None) is log and subject.sampled_stretch(log, n) is log
     total = families(GROUP_WEIGHTS.count(long, subject).parts)["new", BLOCK][1].sum(axis=0)
     w = log.targets["new"].values[: long.n, 0] / 0.5
     np.testing.assert_allclose(total[:, 0], [long.n, w.sum(), (w**2).sum(), (w**3).sum()])
@@ -250,9 +250,9 @@ def test_a_share_of_the_rows_is_rounded_up_and_an_eighth_where_their_number_is_n
     assert Subject(log, n=1000).looked_at(7, 300) == 3
     assert Subject(log, n=None).looked_at(8000, 300) == 1000
     known = log.take(slice(0, 60))
-    part = Subject(known, n=None).stretch(known, 10)
+    part = Subject(known, n=None).sampled_stretch(known, 10)
     assert part is not None and part.n == 60  # one stretch begins here
-    assert Subject(known, n=None).stretch(replace(known, start=60), 10) is None
+    assert Subject(known, n=None).sampled_stretch(replace(known, start=60), 10) is None
 
 
 @pytest.mark.parametrize("zeros_too", [False, True])

@@ -76,8 +76,8 @@ def test_moments_of_a_context_add_and_a_missing_value_is_the_mean():
         )
 
     x = np.array([[1.0, 5.0], [3.0, 5.0], [NAN, 5.0]])
-    whole = ContextMoments.of(log(x))
-    both = ContextMoments.of(log(x[:1])) + ContextMoments.of(log(x[1:]))
+    whole = ContextMoments.from_batch(log(x))
+    both = ContextMoments.from_batch(log(x[:1])) + ContextMoments.from_batch(log(x[1:]))
     for name in ("count", "first", "second"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(both, name))
     assert whole.count.tolist() == [2, 3] and whole.first.tolist() == [4, 15]
@@ -93,17 +93,17 @@ def test_scales_are_of_known_values_and_outliers_are_moved_in():
     mean, spread = mean_and_spread(np.array([[1.0, NAN], [3.0, NAN], [NAN, NAN]]))
     assert mean.tolist() == [2.0, 0.0] and spread.tolist() == [1.0, 0.0]
     assert mean_and_spread(np.array([[5.0], [NAN]]))[0].tolist() == [5.0]
-    assert np.isfinite(Scaling.of(np.array([[1.5e-9], [-1.5e-9]])).spread).all()
-    scaling = Scaling.of(np.array([[1.0, 7.0], [3.0, 7.0]]))
+    assert np.isfinite(Scaling.fitted(np.array([[1.5e-9], [-1.5e-9]])).spread).all()
+    scaling = Scaling.fitted(np.array([[1.0, 7.0], [3.0, 7.0]]))
     given = np.array([[[2.0, 9.0], [5.0, 7.0]], [[NAN, 7.0], [99.0, 7.0]]])
     assert scaling.apply(given).tolist() == [[[0, 0], [3, 0]], [[0, 0], [FAR, 0]]]
     assert scaling.apply(np.array([[-99.0, 7.0]])).tolist() == [[-FAR, 0]]
-    assert Scaling.of(np.empty((3, 0))).apply(np.empty((2, 4, 0))).shape == (2, 4, 0)
+    assert Scaling.fitted(np.empty((3, 0))).apply(np.empty((2, 4, 0))).shape == (2, 4, 0)
     # Rounding is no spread, of small and of large numbers.
     for level in (1.0, 1e6):
         column = level + level * np.array([[0.0], [1e-12]])
-        assert np.isinf(Scaling.of(column).spread).all()
-        assert np.isfinite(Scaling.of(level + level * np.array([[0.0], [1e-6]])).spread).all()
+        assert np.isinf(Scaling.fitted(column).spread).all()
+        assert np.isfinite(Scaling.fitted(level + level * np.array([[0.0], [1e-6]])).spread).all()
 
 
 def test_prices_are_read_as_logarithms():
@@ -116,13 +116,13 @@ def test_prices_are_read_as_logarithms():
     # A decade and little more; prices in another unit; a span that does not lean to the right.
     more = [[1.0, 1.2, 1.3, 10.5], [0.01, 0.02, 0.03, 0.4], [1.0, 2.0, 9.0, 12.0]]
     np.testing.assert_array_equal(_orders(np.array(more).T), [1.0, 0.01, NAN])
-    scaling = Scaling.of(skew[:, None], logs=True)
+    scaling = Scaling.fitted(skew[:, None], logs=True)
     logs = np.log(skew)
     np.testing.assert_allclose(scaling.mean, logs.mean())
     np.testing.assert_allclose(scaling.spread, logs.std())
     found = scaling.apply(np.array([[0.1], [40.0]]))
     np.testing.assert_allclose(found[:, 0], (logs[[0, 3]] - logs.mean()) / logs.std())
-    assert Scaling.of(skew[:, None]).mean.tolist() == [skew.mean()]
+    assert Scaling.fitted(skew[:, None]).mean.tolist() == [skew.mean()]
 
 
 def test_gaps_are_facts_of_their_own():

@@ -86,7 +86,7 @@ def test_every_option_reaches_the_python_function(command):
 
 
 def test_the_arguments_of_evaluate_are_fields_of_its_request_and_the_reader_knows_the_reading():
-    explicit = {*inspect.signature(cr.evaluate).parameters} - {"log", "more"}
+    explicit = {*inspect.signature(cr.evaluate).parameters} - {"log", "further"}
     assert explicit <= {one.name for one in fields(Request)}
     # How a log is opened, which concerns no reader.
     opening = {"format", "engine"}

@@ -119,7 +119,7 @@ def test_pages_of_both_policies_measure_a_change(log):
     new = logged.others(np.tile([2, 1], (N, 2, 1)))
     old = logged.others(np.tile([[1, 1], [0, 1]], (N, 1, 1)))
     view = View(log, "new")
-    view.once(("drawn rankings", 2), lambda: ((1.0, new), (-1.0, old)))
+    view.cached(("drawn rankings", 2), lambda: ((1.0, new), (-1.0, old)))
     look = both.predict(view)
     # At the first place 0 + 2 - (1 + 0) / 2 items of size 1.5, at the second nothing changes.
     np.testing.assert_allclose(look.mean, look.q + np.array([1.5 * 1.5, 0.0]))
@@ -157,7 +157,7 @@ def test_pages_of_some_rows_are_their_first_draws(log):
     items = np.arange(N * 4 * 2).reshape(N, 4, 2)
     new, old = logged.others(items), logged.others(items + 100)
     view, rows = View(log, "new"), np.array([0, 2])
-    view.once(("drawn rankings", 4), lambda: ((1.0, new), (-1.0, old)))
+    view.cached(("drawn rankings", 4), lambda: ((1.0, new), (-1.0, old)))
     some = both._pages(both.compared(view, rows), both.fold_draws)
     assert [sign for sign, _ in some] == [1.0, -1.0] and both.fold_draws == 2
     for (_, part), more in zip(some, (0, 100), strict=True):

@@ -125,8 +125,8 @@ def test_an_outcome_that_is_noisy_widens_what_counts_as_held():
     estimate = cr.IIPS().estimate(log.where(log.columns["arm"] == "bold"), "control")
     low, high = estimate.interval()
     outside = high + 0.5 * (high - low)
-    exact = Pair.of("bold", estimate, Number(outside, 0.0), 1.0, "reliable")
-    noisy = Pair.of("bold", estimate, Number(outside, high - low), 1.0, "reliable")
+    exact = Pair.compared("bold", estimate, Number(outside, 0.0), 1.0, "reliable")
+    noisy = Pair.compared("bold", estimate, Number(outside, high - low), 1.0, "reliable")
     assert exact.covered is False and noisy.covered is True
 
 

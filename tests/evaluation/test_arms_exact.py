@@ -56,13 +56,13 @@ def estimate(
 
 def pair(found=None, earned=(1.0, 0.0), base=0.5, source="a", arm="b"):
     one = found or estimate(arm)
-    return Pair.of(
+    return Pair.compared(
         source, one, SimpleNamespace(value=earned[0], stderr=earned[1]), base, "reliable"
     )
 
 
 def validation(*pairs):
-    return Validation(pairs, ValidationSummary.of(pairs, 0, 0.0, 0.95))
+    return Validation(pairs, ValidationSummary.from_pairs(pairs, 0, 0.0, 0.95))
 
 
 def test_covered_adds_half_widths_in_quadrature():
@@ -102,7 +102,7 @@ def test_the_summary_counts_what_can_be_judged():
         pair(estimate(value=4.0, lift=0.3), earned=(0.4, 0.0)),
         pair(estimate(half=math.inf, lift=-0.3), earned=(1.0, 0.0)),
     )
-    found = ValidationSummary.of(pairs, 2, 0.1, 0.9)
+    found = ValidationSummary.from_pairs(pairs, 2, 0.1, 0.9)
     bias = (0.0 + 3.6 + 0.0) / 3
     reach = critical_value(0.9) * 0.1
     assert (found["pairs"], found["level"], found["coverage"]) == (3, 0.9, 0.5)

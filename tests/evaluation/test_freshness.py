@@ -93,7 +93,7 @@ def test_times_are_read_as_people_write_them(values, until, kept):
     log = cr.RankingLog(
         action=[[0]] * 10, reward=[[1.0]] * 10, propensity=[[0.5]] * 10, columns={"t": values}
     )
-    assert Later.of(until, "t")(log).sum() == kept
+    assert Later.parse(until, "t")(log).sum() == kept
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_time_that_is_no_date_names_its_row():
         columns={"t": ["2026-10-01", "x"]},
     )
     with pytest.raises(cr.CounterrankError, match=r"holds 'x' \(row 1\)"):
-        Later.of("2026-09-01", "t")(log)
+        Later.parse("2026-09-01", "t")(log)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def on_file(tmp_path_factory):
 
 def test_a_stream_counts_the_rows_that_memory_counts(on_file):
     streamed = scan_log(on_file, targets=("new",), segments=("day",))
-    later = Later.of("2026-10-07", "day")
+    later = Later.parse("2026-10-07", "day")
     assert isinstance(later_rows(streamed, later), FilteredSource)
     options = {"estimators": ["iips", "ips"], "target_trained_until": "2026-10-07", "time": "day"}
     here, there = (cr.evaluate(log, ["new"], **options) for log in (on_file, streamed))
@@ -151,7 +151,7 @@ def test_a_stream_counts_the_rows_that_memory_counts(on_file):
 
 
 def test_samples_of_a_stream_hold_later_rows_only(on_file):
-    later = Later.of("2026-10-09", "day")
+    later = Later.parse("2026-10-09", "day")
     source = later_rows(scan_log(on_file, targets=("new",), segments=("day",)), later)
     for part in (source.first, source.sample(500, np.random.default_rng(0))):
         assert 0 < part.n <= 900 and set(part.columns["day"]) == {"2026-10-10"}
@@ -191,7 +191,7 @@ def test_a_policy_learned_from_these_rows_is_known_by_its_fingerprint(gentle):
 
 def test_memory_keeps_its_threads(gentle):
     log = gentle_log(100, columns={"t": np.arange(100)})
-    found = later_rows(MemorySource(log, threads=1), Later.of(49, "t"))
+    found = later_rows(MemorySource(log, threads=1), Later.parse(49, "t"))
     assert isinstance(found, MemorySource) and (found.n, found.threads) == (50, 1)
 
 

@@ -104,7 +104,7 @@ def test_a_missing_score_costs_only_the_target_that_lacks_it(tmp_path, streamed)
         for one in own.estimates:
             other = found.estimate(name, one.estimator)
             assert (other.value, other.lift.stderr) == (one.value, one.lift.stderr)
-        assert found.verdict.of(name) == own.verdict.level
+        assert found.verdict.level_of(name) == own.verdict.level
         assert found.decision.targets[name] == own.decision.action
     assert found.log.n == 3000 and list(found.recommended) == ["new", "other"]
     assert [one.target for one in coverage(found)] == ["new"]

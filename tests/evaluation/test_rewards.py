@@ -24,11 +24,14 @@ def log():
 
 def test_evidence_is_no_better_than_that_on_the_baseline(log):
     alone = cr.evaluate(log, ["new", "wrong"], estimators=["iips"], independent_rows=True)
-    assert (alone.verdict.of("new"), alone.verdict.of("wrong")) == ("directional", "insufficient")
+    assert (alone.verdict.level_of("new"), alone.verdict.level_of("wrong")) == (
+        "directional",
+        "insufficient",
+    )
     result = cr.evaluate(
         log, ["new", "wrong"], estimators=["iips"], baseline="wrong", independent_rows=True
     )
-    assert result.verdict.of("new") == result.verdict.level == "insufficient"
+    assert result.verdict.level_of("new") == result.verdict.level == "insufficient"
     assert "no better than that on the baseline" in result.verdict.summary
 
 

@@ -26,7 +26,7 @@ class Clicks:
         self.touched = touched
         off = np.full((ITEMS, ITEMS), pair)
         np.fill_diagonal(off, 0.0)
-        self.own, self.pair = np.ones(ITEMS), off
+        self.square, self.pair = np.ones(ITEMS), off
 
     def mean(self, pages):
         appeal = np.array([0.6, 0.3, 0.1])[pages] * np.array([1.0, 0.7, 0.4])

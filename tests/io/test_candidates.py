@@ -452,7 +452,7 @@ def test_a_dask_frame_gives_the_numbers_of_the_objects():
     rows = world()
     with dask.config.set({"dataframe.convert-string": False, "scheduler": "synchronous"}):
         frame = dataframe.from_pandas(pandas.DataFrame(rows), npartitions=4)
-        source = frame_source(frame, ReadOptions.of(targets=("new", "soft"), **READ))
+        source = frame_source(frame, ReadOptions.from_keywords(targets=("new", "soft"), **READ))
         sums = source.reduce(ratio_sums)
     np.testing.assert_allclose(sums, ratio_sums(in_memory(rows)), atol=1e-9)
     assert source.first.n_actions == in_memory(rows).n_actions

@@ -27,8 +27,8 @@ def test_rows_of_a_partition_are_numbered_from_its_own_start():
             "propensity": [[0.5, 0.5]] * 5,
         }
     )
-    options = ReadOptions.of()
-    survey = Survey.of(resolve(table, options, in_memory=False), options, table)
+    options = ReadOptions.from_keywords()
+    survey = Survey.begin(resolve(table, options, in_memory=False), options, table)
     survey.absorb(table)
     spec = survey.finish(table)
     first, second = frame_batches(spec, 2, iter([table.slice(0, 3), table.slice(3)]))

@@ -78,7 +78,7 @@ def test_mapped_distributions():
 )
 def test_options_that_make_no_sense(given, words):
     with pytest.raises(ConfigError, match=words):
-        ReadOptions.of(**given)
+        ReadOptions.from_keywords(**given)
 
 
 def of_file(path):
@@ -100,7 +100,7 @@ def test_toml(tmp_path):
         '[log.columns]\naction = "items"\n'
     )
     call = of_file(path)
-    options = ReadOptions.of(**reading_of(call))
+    options = ReadOptions.from_keywords(**reading_of(call))
     assert options.columns == {"action": "items"} and options.propensity_kind == "prefix"
     assert call.values["position_weights"] == (1, 0.5, 0.25)
     assert call.values["targets"] == ("new",) and call.values["estimators"] == ("ips",)
@@ -154,7 +154,9 @@ def test_the_command_line_says_the_same():
     given = ["--missing-reward", "zero", "--items", "i.csv", "--logger", "plackett-luce"]
     keys = ["decimal=,", "renumber=true", "encode_actions=true"]
     given += [part for key in keys for part in ("--config", key)]
-    options = ReadOptions.of(**reading(*given, "--policy", "new=top", "--policy", "b=softmax"))
+    options = ReadOptions.from_keywords(
+        **reading(*given, "--policy", "new=top", "--policy", "b=softmax")
+    )
     assert (options.decimal, options.renumber, options.missing_reward) == (",", True, "zero")
     assert options.encode_actions is True and options.items == "i.csv"
     assert options.logger.kind == "plackett-luce" and {n: p.kind for n, p in options.policies.items()} == {
@@ -167,4 +169,6 @@ def test_what_is_none_stands_for_the_default():
     given = dict.fromkeys(
         ("context", "segments", "keep", "targets", "unit", "items", "where", "version", "rewards")
     )
-    assert ReadOptions.of(**given, encode_actions=None, target_lists=None) == ReadOptions()
+    assert (
+        ReadOptions.from_keywords(**given, encode_actions=None, target_lists=None) == ReadOptions()
+    )

@@ -143,10 +143,10 @@ def test_decimal_commas_in_a_table_and_in_toml(tmp_path):
     (tmp_path / "log.toml").write_text(
         '[log]\ndecimal = ","\nrenumber = true\nmissing-reward = "zero"\n'
     )
-    options = ReadOptions.of(**Job.read(str(tmp_path / "log.toml")).values("evaluate"))
+    options = ReadOptions.from_keywords(**Job.read(str(tmp_path / "log.toml")).values("evaluate"))
     assert (options.decimal, options.renumber, options.missing_reward) == (",", True, "zero")
     with pytest.raises(ConfigError, match="decimal is"):
-        ReadOptions.of(decimal=";")
+        ReadOptions.from_keywords(decimal=";")
 
 
 # --- renumber ---

@@ -78,7 +78,7 @@ TABLE = pa.table(
     ],
 )
 def test_what_conditions_mean(text, rows):
-    where = Where.of(text)
+    where = Where.parse(text)
     if rows is None:
         with pytest.raises(ConfigError, match=r"no column 'days' to select by .did you mean 'day'"):
             where.rows(TABLE)
@@ -109,7 +109,7 @@ def test_what_conditions_mean(text, rows):
 )
 def test_conditions_that_are_not_understood(text, message):
     with pytest.raises(ConfigError, match=message):
-        Where.of(text)
+        Where.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_conditions_that_are_not_understood(text, message):
 )
 def test_values_that_do_not_fit(given, message):
     with pytest.raises(ConfigError, match=message):
-        Where.of(given).rows(TABLE)
+        Where.parse(given).rows(TABLE)
 
 
 def test_thousands_of_values(kit, tmp_path):
@@ -148,9 +148,9 @@ def test_thousands_of_values(kit, tmp_path):
     values = ", ".join(map(str, range(5, 10_005)))
     for read in (cr.read_log, lambda *given, **more: scan_log(*given, **more).first):
         assert read(path, where=f"unit in ({values})", targets="new").n == 35
-    assert Where.of("share in (0.5, 1.5)").rows(TABLE).tolist() == [0, 1]
+    assert Where.parse("share in (0.5, 1.5)").rows(TABLE).tolist() == [0, 1]
     many = ", ".join(f"'{code}'" for code in ("DE", *range(100)))
-    assert Where.of(f"country not in ({many})").rows(TABLE).tolist() == [1, 3]
+    assert Where.parse(f"country not in ({many})").rows(TABLE).tolist() == [1, 3]
 
 
 def test_every_input_knows_it(kit, tmp_path):
@@ -246,7 +246,7 @@ def test_row_groups_are_pruned(tmp_path):
         ("hour in (0, 3)", [0, 3]),
         ("hour < 0", []),
     ):
-        found = survey.pruned(parts, Where.of(text))
+        found = survey.pruned(parts, Where.parse(text))
         assert [part.groups[0] for part in found] == groups, text
 
 
@@ -275,7 +275,7 @@ def test_a_condition_on_a_column_that_one_file_lacks(tmp_path):
 @pytest.mark.parametrize("text", ["unnest([1, 2]) > 0", "sum(hits) > 3", "hits > max(hits) - 1"])
 def test_a_condition_is_about_one_row(text):
     with pytest.raises(ConfigError, match="keeps each row once or not at all"):
-        Where.of(text)
+        Where.parse(text)
 
 
 def test_parameters_of_a_lambda_are_no_columns():
@@ -284,6 +284,6 @@ def test_parameters_of_a_lambda_are_no_columns():
         "len(list_filter(list, lambda x: x > hits)) > 0",
         "len([x for x in list if x > hits]) > 0",
     ):
-        condition = Where.of(text)
+        condition = Where.parse(text)
         assert set(condition.columns) == {"list", "hits"}
         assert condition.rows(lists).tolist() == [1, 3]

@@ -28,7 +28,7 @@ def test_the_bound_is_above_the_mean_at_most_as_often_as_it_says(law, n, misjudg
     rng = np.random.default_rng([n, len(law)])
     spread = misjudged * float(make(rng, 100_000).std())
     wrong = sum(
-        betting_lower_bound(make(rng, n), lowest, 0.1, spread=spread, around=mean) > mean
+        betting_lower_bound(make(rng, n), lowest, 0.1, spread=spread, centre=mean) > mean
         for _ in range(400)
     )
     assert wrong <= binom.isf(1e-5, 400, 0.1)
@@ -37,12 +37,12 @@ def test_the_bound_is_above_the_mean_at_most_as_often_as_it_says(law, n, misjudg
 def test_the_bound_comes_close_and_a_t_bound_would_fail():
     rng = np.random.default_rng(0)
     x = rng.random(20_000)
-    bound = betting_lower_bound(x, 0.0, 0.05, spread=0.29, around=0.5)
+    bound = betting_lower_bound(x, 0.0, 0.05, spread=0.29, centre=0.5)
     assert x.mean() - 3.2 * 0.29 / np.sqrt(20_000) < bound < x.mean() - 1.5 * 0.29 / np.sqrt(20_000)
     rare = [(rng.random(20) < 0.98) * 1.0 for _ in range(400)]
     t_wrong = np.mean([s.mean() - 1.73 * s.std(ddof=1) / np.sqrt(20) > 0.98 for s in rare])
     ours = np.mean(
-        [betting_lower_bound(s, 0.0, 0.05, spread=0.14, around=0.98) > 0.98 for s in rare]
+        [betting_lower_bound(s, 0.0, 0.05, spread=0.14, centre=0.98) > 0.98 for s in rare]
     )
     assert t_wrong > 0.5 and ours <= 0.05
 
@@ -104,9 +104,9 @@ def test_it_comes_closer_than_one_stake_for_all():
         some = np.ones(2000)
         some[0], y = 2.0, x.copy()
         y[0] *= 2.0
-        ours.append((x.mean() - betting_lower_bound(x, 0.0, 0.05, spread=0.29, around=0.5)) / error)
+        ours.append((x.mean() - betting_lower_bound(x, 0.0, 0.05, spread=0.29, centre=0.5)) / error)
         plain.append(
-            (x.mean() - betting_lower_bound(y, 0.0, 0.05, spread=0.29, around=0.5, counts=some))
+            (x.mean() - betting_lower_bound(y, 0.0, 0.05, spread=0.29, centre=0.5, counts=some))
             / error
         )
     assert np.mean(ours) < 2.0 < 2.4 < np.mean(plain)
@@ -116,17 +116,17 @@ def test_units_are_bet_on_whole():
     """Rows repeated inside units carry no more evidence than one of them."""
     rng = np.random.default_rng(3)
     x = rng.random(500)
-    once = betting_lower_bound(x, 0.0, 0.05, spread=0.29, around=0.5)
+    once = betting_lower_bound(x, 0.0, 0.05, spread=0.29, centre=0.5)
     repeated = betting_lower_bound(
-        4 * x, 0.0, 0.05, spread=4 * 0.29, around=0.5, counts=np.full(500, 4.0)
+        4 * x, 0.0, 0.05, spread=4 * 0.29, centre=0.5, counts=np.full(500, 4.0)
     )
     assert repeated == pytest.approx(once, abs=1e-9)
 
 
 def test_no_values_and_constant_values():
-    assert betting_lower_bound(np.empty(0), -1.0, 0.05, spread=1.0, around=0.0) == -1.0
-    assert betting_lower_bound(np.zeros(100), 0.0, 0.05, spread=0.0, around=0.0) == 0.0
-    assert -1.0 <= betting_lower_bound(np.full(100, 0.5), -1.0, 0.05, spread=0.1, around=0.4) <= 0.5
+    assert betting_lower_bound(np.empty(0), -1.0, 0.05, spread=1.0, centre=0.0) == -1.0
+    assert betting_lower_bound(np.zeros(100), 0.0, 0.05, spread=0.0, centre=0.0) == 0.0
+    assert -1.0 <= betting_lower_bound(np.full(100, 0.5), -1.0, 0.05, spread=0.1, centre=0.4) <= 0.5
 
 
 @pytest.mark.parametrize(("draws", "m"), [(5, 1), (5, 3), (6, 6)])

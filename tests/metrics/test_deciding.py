@@ -9,7 +9,7 @@ import counterrank as cr
 from counterrank.evaluation import GuardrailResult
 from counterrank.evaluation.metric_table import decision, overall, status_of
 from counterrank.metrics import parse_guardrail
-from counterrank.statistics import correlation_of, together
+from counterrank.statistics import correlation_of, simultaneous_level
 
 UP, DOWN, UNSURE = (0.1, 0.2), (-0.2, -0.1), (-0.1, 0.1)
 
@@ -65,7 +65,7 @@ def test_all_targets_are_held_or_one_is_shipped():
 def test_the_level_of_each_interval_is_exact_for_two_and_within_bounds_for_more():
     for rho in (0.0, 0.5, 0.9):
         corr = np.array([[1.0, rho], [rho, 1.0]])
-        c = stats.norm.ppf((1 + together(corr, 0.95)) / 2)
+        c = stats.norm.ppf((1 + simultaneous_level(corr, 0.95)) / 2)
         inside = stats.multivariate_normal(cov=corr)
         found = (
             inside.cdf([c, c]) - inside.cdf([-c, c]) - inside.cdf([c, -c]) + inside.cdf([-c, -c])
@@ -73,8 +73,8 @@ def test_the_level_of_each_interval_is_exact_for_two_and_within_bounds_for_more(
         # 100 000 draws know the level to 0.0007: five of those.
         assert found == pytest.approx(0.95, abs=0.0035)
     same = np.ones((3, 3))
-    assert together(same, 0.95) == pytest.approx(0.95, abs=0.0035)
-    assert together(np.eye(60), 0.95) == pytest.approx(0.95 ** (1 / 60), rel=1e-12)
+    assert simultaneous_level(same, 0.95) == pytest.approx(0.95, abs=0.0035)
+    assert simultaneous_level(np.eye(60), 0.95) == pytest.approx(0.95 ** (1 / 60), rel=1e-12)
 
 
 def test_correlations_of_what_does_not_vary_are_zero():

@@ -10,7 +10,7 @@ from tests.metrics.conftest import log_of, made
 import counterrank as cr
 from counterrank.common.errors import ConfigError, CounterrankError
 from counterrank.metrics import measured, parse_metric
-from counterrank.statistics import together
+from counterrank.statistics import simultaneous_level
 
 REWARDS = {"any": "any(clicks)", "mrr": "mrr(clicks)"}
 
@@ -75,7 +75,7 @@ def test_correlations_are_those_of_the_rows(data, log):
     new = rows_of(data, "new")
     lifts = [new[0] - data["click"].sum(axis=1), new[1] - data["revenue"].sum(axis=1)]
     # What a page earns in all, the third metric, is the revenue of its positions.
-    level = together(np.corrcoef([*lifts, lifts[1]]), 0.95)
+    level = simultaneous_level(np.corrcoef([*lifts, lifts[1]]), 0.95)
     for name in ("clicks", "revenue"):
         one = found.metric(name).estimate("new")
         assert one.lift.adjusted_low == pytest.approx(one.lift_at(level)[0].low, rel=1e-6)
@@ -160,7 +160,7 @@ def test_a_denominator_near_zero_is_said_and_not_believed(data):
     )
     one = found.metric("ratio").estimate("new")
     assert not one.estimable
-    assert found.metric("ratio").verdict.of("new") == "insufficient"
+    assert found.metric("ratio").verdict.level_of("new") == "insufficient"
 
 
 def test_intervals_for_all_metrics_are_wider_than_for_one_and_narrower_than_bonferroni(result):

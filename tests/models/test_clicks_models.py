@@ -405,7 +405,7 @@ def test_many_labels_share_columns_and_missing_is_the_mean():
     labels = tuple(str(i) for i in range(300))
     out = encoded_features(np.array([[5.0], [6.0], [np.nan]]), ("shop",), {"shop": labels})
     assert out.shape == (3, 20) and (out.sum(axis=1) == [1, 1, 0]).all()
-    scaled = Scaling.of(np.array([[1.0, 4.0], [3.0, 4.0], [np.nan, 4.0]])).apply(
+    scaled = Scaling.fitted(np.array([[1.0, 4.0], [3.0, 4.0], [np.nan, 4.0]])).apply(
         np.array([[np.nan, 4.0], [3.0, 9.0]])
     )
     np.testing.assert_allclose(scaled, [[0, 0], [1, 0]])

@@ -261,7 +261,7 @@ def _by_hand(model, rankings, numbers, fold):
             v = at[0] + at[1] * x[i] + others @ rich.parameters.beta[fold[i]]
             attraction[i, k] = 1 / (1 + np.exp(-v))
         skip[i, :length] = skipped(strong[None], np.array([length]))[0]
-    read = model.seen.odds, model.seen.after, skip, model.seen.power, fold
+    read = model.examination.odds, model.examination.after, skip, model.examination.power, fold
     return np.stack([_table(i, numbers, attraction, *read) for i in range(len(numbers))])
 
 

@@ -60,7 +60,7 @@ def test_dr_with_any_wrong_model_is_unbiased_when_the_weights_are(weights):
 
 
 def random_model(log, *, slots, cross, squares, curved=False, seed=5):
-    moments = ContextMoments.of(log).mean_and_spread
+    moments = ContextMoments.from_batch(log).mean_and_spread
     layout = Layout(log.K, 3, 2, slots, *moments, cross=cross, squares=squares, curved=curved)
     coef = np.random.default_rng(seed).standard_normal((2, log.K, 3, layout.width))
     return layout, coef

@@ -18,7 +18,7 @@ def log():
 
 def layout_of(log, **options):
     slots = options.pop("slots", pair_slots(4))
-    return Layout(4, 3, 3, slots, *ContextMoments.of(log).mean_and_spread, **options)
+    return Layout(4, 3, 3, slots, *ContextMoments.from_batch(log).mean_and_spread, **options)
 
 
 def naive_features(log, layout, i, k):

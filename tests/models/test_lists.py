@@ -107,7 +107,7 @@ def test_what_is_unknown_is_the_spread_of_lists_that_were_hardly_seen():
     _, lists = hashed(rankings, told_apart=True)
     count = np.array([(lists == one).sum() for one in model.lists])
     wanted = model.spread[-1] * ((1 - share) ** 2 + share**2)
-    wanted += ((count / 400) ** 2 * model.spread[:-1] * (1 - model.kept)).sum()
+    wanted += ((count / 400) ** 2 * model.spread[:-1] * (1 - model.shrinkage)).sum()
     assert model.unknown(rankings, never) == pytest.approx(wanted, rel=1e-9)
 
 

@@ -59,7 +59,7 @@ def log_of(n=400, *, seed=0, groups=True, noise=0.3):
 
 
 def layout_for(log, *, slots=None, groups=None):
-    moments = ContextMoments.of(log).mean_and_spread
+    moments = ContextMoments.from_batch(log).mean_and_spread
     slots = pair_slots(K) if slots is None else slots
     options = {"cross": True, "squares": 1, "curved": True, "groups": groups}
     return Layout(K, A, 2, slots, *moments, **options)
@@ -85,7 +85,7 @@ def naive_columns(layout, level, log):
             above, below = (shown[side].sum(axis=0).T for side in (slice(0, k), slice(k + 1, K)))
             z = np.concatenate([z[:, :first], above, below], axis=1)
         rows.append(z[:, kept])
-        group = layout.groups.of(given.x)
+        group = layout.groups.assign(given.x)
         cells += [
             (b if level.group else 0, k if level.position else 0, u if level.action else 0)
             for b, u in zip(group, log.action[:, k], strict=True)
@@ -154,7 +154,7 @@ def test_the_groups_are_those_of_the_column_that_matters():
     grouping = grouping_of(log, layout)
     assert grouping.column == 1 and grouping.count == 3
     x = layout.requests(log.context)
-    sizes = np.bincount(grouping.of(x))
+    sizes = np.bincount(grouping.assign(x))
     np.testing.assert_allclose(sizes / 1500, 1 / 3, atol=0.01)
     assert cuts_of(np.array([0.0] * 30 + [1.0] * 400)).size == 0
 
@@ -223,7 +223,7 @@ def test_the_columns_of_a_target_are_means_over_its_rankings():
         shown = log.action if ranking is None else np.tile(ranking, (log.n, 1))
         weight = -np.ones(log.n) if ranking is None else p1[:, ranking].prod(axis=1)
         given = layout.arrays(log)._replace(action=shown)
-        group = layout.groups.of(given.x)
+        group = layout.groups.assign(given.x)
         for k in columns_of(layout, given, indicators(shown, A), range(K), columns):
             for i in range(log.n):
                 twin[group[i], k, shown[i, k]] += weight[i] * columns[:, i] / log.n

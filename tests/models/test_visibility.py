@@ -38,7 +38,7 @@ def log_of(reward: str, seed: int = 3, n: int = 4000, **options: object) -> cr.R
 
 
 def layout_of(log: cr.RankingLog, folds: int) -> Layout:
-    moments = ContextMoments.of(log).mean_and_spread
+    moments = ContextMoments.from_batch(log).mean_and_spread
     return Layout(log.K, A, folds, pair_slots(log.K), *moments)
 
 
@@ -103,7 +103,7 @@ def test_values_and_means_equal_enumeration(multiply, places, ragged):
 def test_the_gradient_of_the_effects_is_that_of_the_squared_errors(multiply):
     rng = np.random.default_rng(2)
     log = log_of("pairwise", n=60)
-    rows = Rows.of(log, layout_of(log, 2))
+    rows = Rows.from_log(log, layout_of(log, 2))
     fit = start(rows, 3, product=multiply)
     effect = fit.effect + 0.1 * rng.normal(size=fit.effect.shape)
     fit = replace(fit, effect=effect, visible=rng.uniform(0, 2, (5, 5)) * (1 - np.eye(5)))
@@ -141,7 +141,7 @@ def test_planted_visibility_is_recovered():
 @pytest.mark.parametrize("multiply", [False, True])
 def test_no_step_raises_the_penalised_loss(multiply):
     log = log_of("multiplicative" if multiply else "pairwise", n=1500)
-    rows = Rows.of(log, layout_of(log, 2))
+    rows = Rows.from_log(log, layout_of(log, 2))
     fit = start(rows, 3, product=multiply)
     for step in (effects_step, visibility_step, effects_step):
         # Each step updates its prior afterwards: the parameters alone are judged by the prior before.
@@ -154,7 +154,7 @@ def test_no_step_raises_the_penalised_loss(multiply):
 
 def test_effects_of_a_fold_do_not_see_it():
     log = log_of("pairwise", n=1200)
-    rows = Rows.of(log, layout_of(log, 3))
+    rows = Rows.from_log(log, layout_of(log, 3))
     for multiply in (False, True):
         fit = alternate(start(rows, 3, product=multiply), 1e-2)
         noisy = np.where(rows.fold[:, None] == 0, rows.reward + 5.0, rows.reward)

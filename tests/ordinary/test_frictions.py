@@ -105,7 +105,7 @@ def test_a_feature_that_is_not_there_is_named():
 
 def test_context_is_named_and_not_mapped():
     with pytest.raises(ConfigError, match="name them with --context age"):
-        ReadOptions.of(columns="x_age=age")
+        ReadOptions.from_keywords(columns="x_age=age")
 
 
 class TestJobs:
@@ -136,10 +136,10 @@ class TestJobs:
         assert (log / "out.json").exists()
 
     def test_commas_go_on_with_a_list(self):
-        found = ReadOptions.of(columns="action=a,b,c, reward=clicks").columns
+        found = ReadOptions.from_keywords(columns="action=a,b,c, reward=clicks").columns
         assert found == {"action": ("a", "b", "c"), "reward": "clicks"}
         with pytest.raises(ConfigError, match="'items' is not understood"):
-            ReadOptions.of(columns="items,reward=clicks")
+            ReadOptions.from_keywords(columns="items,reward=clicks")
 
 
 def findings(log, check):

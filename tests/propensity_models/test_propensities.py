@@ -170,12 +170,12 @@ def test_wider_errors_stretch_every_interval(contextual):
     """Replicas in which the target's value moves and the logger's does not."""
     fit = cr.IIPS().fit(Workspace(MemorySource(contextual), "new"))
     solution = fit.solution(fit.sums(contextual))
-    one = Estimate.of(solution, "new", "iips")
+    one = Estimate.from_solution(solution, "new", "iips")
     step = 3 * one.stderr
     others = [
         replace(solution, total=replace(solution.total, value=one.value + d)) for d in (-step, step)
     ]
-    wide = Estimate.of(solution.with_replicas(others), "new", "iips")
+    wide = Estimate.from_solution(solution.with_replicas(others), "new", "iips")
     assert wide.details["bootstrap_stderr"] == pytest.approx(step * np.sqrt(2))
     factor = step * np.sqrt(2) / one.stderr
     assert wide.stderr == pytest.approx(factor * one.stderr)

@@ -27,7 +27,7 @@ def test_the_error_of_a_difference_of_arms_is_welchs():
     arm = np.repeat([0, 1], [30, 50])
     y = rng.normal(size=80) * (1 + 2 * arm)
     sign = np.where(arm == 1, 80 / 50, -80 / 30)
-    found = mean_of(sign * y, Strata.of(arm, None))
+    found = mean_of(sign * y, Strata.from_arrays(arm, None))
     one, other = y[arm == 0], y[arm == 1]
     assert found.value == pytest.approx(other.mean() - one.mean(), rel=1e-12)
     parts = one.var(ddof=1) / 30, other.var(ddof=1) / 50
@@ -42,7 +42,7 @@ def test_rows_of_a_unit_are_summed_before_they_are_squared(shared):
     unit = rng.integers(12, size=60)
     arm = rng.integers(2, size=60) if shared else unit % 2
     values = rng.normal(size=60) + unit
-    strata = Strata.of(arm, unit)
+    strata = Strata.from_arrays(arm, unit)
     found = mean_of(values, strata)
     assert found.stderr**2 == pytest.approx(by_hand(values, arm, unit), rel=1e-12)
     assert (strata.shared_units > 0) == shared
@@ -51,7 +51,9 @@ def test_rows_of_a_unit_are_summed_before_they_are_squared(shared):
 
 def test_a_large_unit_counts_as_few():
     unit = np.concatenate([np.zeros(50, int), np.arange(1, 51)])
-    strata = Strata.of(np.repeat([0, 1], 100), np.concatenate([unit, 100 + np.arange(100)]))
+    strata = Strata.from_arrays(
+        np.repeat([0, 1], 100), np.concatenate([unit, 100 + np.arange(100)])
+    )
     values = np.random.default_rng(4).normal(size=200)
     found = mean_of(values, strata)
     parts = np.array([(found.gradient[:51] ** 2).sum(), (found.gradient[51:] ** 2).sum()])
@@ -63,7 +65,7 @@ def test_a_control_takes_away_what_it_explains_and_nothing_else():
     rng = np.random.default_rng(2)
     arm, z = np.repeat([0, 1], 200), rng.normal(size=400)
     y = 2 * z + 0.1 * rng.normal(size=400)
-    strata = Strata.of(arm, None)
+    strata = Strata.from_arrays(arm, None)
     plain, found = mean_of(y, strata), adjusted_mean(y, z[:, None], strata)
     # The coefficient is that of a regression within arms.
     inside = [v - np.array([v[arm == a].mean() for a in (0, 1)])[arm] for v in (y, z)]
@@ -84,7 +86,7 @@ def test_a_control_takes_away_what_it_explains_and_nothing_else():
 def test_paired_differences_know_that_both_are_of_the_same_rows():
     rng = np.random.default_rng(3)
     arm, y = np.repeat([0, 1], 50), rng.normal(size=100)
-    strata = Strata.of(arm, None)
+    strata = Strata.from_arrays(arm, None)
     both = mean_of(y, strata) - mean_of(2 * y, strata)
     assert both.value == pytest.approx(-y.mean()) and both.stderr == pytest.approx(
         mean_of(y, strata).stderr

@@ -28,7 +28,7 @@ def sums(rows=slice(None), *, units=False, beside=()):
     totals = {key: column[rows] for key, column in TOTALS.items()}
     places = np.stack([column[:, rows] for column in PLACES.values()], axis=1)
     chosen = {key: totals[key] for key in beside}
-    block = PositionSums.of(tuple(PLACES), places, bucket, chosen)
+    block = PositionSums.from_columns(tuple(PLACES), places, bucket, chosen)
     return ColumnSums(tuple(totals), sums_of([*totals.values()], bucket), (block,))
 
 

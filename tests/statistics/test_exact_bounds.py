@@ -64,7 +64,7 @@ def test_the_bound_of_uneven_units_is_where_the_capital_stops_growing(lowest, sp
     rng = np.random.default_rng(3)
     rows = rng.integers(1, 4, 60).astype(float)
     values = rows * (0.2 + rng.random(60))
-    found = betting_lower_bound(values, lowest, delta, spread=spread, around=0.7, counts=rows)
+    found = betting_lower_bound(values, lowest, delta, spread=spread, centre=0.7, counts=rows)
     mean = values.sum() / rows.sum()
 
     def short(mu):
@@ -75,11 +75,11 @@ def test_the_bound_of_uneven_units_is_where_the_capital_stops_growing(lowest, sp
 
 
 def test_without_rows_or_with_the_least_there_is_the_bound_is_the_least():
-    assert betting_lower_bound(np.array([]), -0.25, 0.05, spread=1.0, around=0.0) == -0.25
-    assert betting_lower_bound(np.full(50, -0.25), -0.25, 0.05, spread=1.0, around=0.0) == -0.25
+    assert betting_lower_bound(np.array([]), -0.25, 0.05, spread=1.0, centre=0.0) == -0.25
+    assert betting_lower_bound(np.full(50, -0.25), -0.25, 0.05, spread=1.0, centre=0.0) == -0.25
     # No spread is no stake without end: the cap decides.
     rows = np.tile([1.0, 2.0], 25)
-    sure = betting_lower_bound(rows, 0.0, 0.05, spread=0.0, around=1.0, counts=rows)
+    sure = betting_lower_bound(rows, 0.0, 0.05, spread=0.0, centre=1.0, counts=rows)
 
     def short(mu):
         return np.log1p(0.9 / (2 * mu) * rows * (1 - mu)).sum() - math.log(20)

@@ -29,9 +29,10 @@ class Answer(Record):
 
     >>> pattern = "device = 'mobile' and ratio = 0.6"
     >>> asked = Finding("rewards-by-level", "warned", "...", kind="question", pattern=pattern)
-    >>> Answer.of("rewards-by-level where device = 'mobile'").fits(asked)
+    >>> Answer.parse("rewards-by-level where device = 'mobile'").fits(asked)
     True
-    >>> [Answer.of(f"rewards-by-level where device = 'mobile' and ratio = {ratio}").fits(asked) for ratio in (0.5, 0.2)]
+    >>> known = "rewards-by-level where device = 'mobile' and ratio = "
+    >>> [Answer.parse(f"{known}{ratio}").fits(asked) for ratio in (0.5, 0.2)]
     [True, False]
     """
 
@@ -40,7 +41,7 @@ class Answer(Record):
     reason: str = optional(default="")
 
     @classmethod
-    def of(cls, answer: "str | Mapping[str, str] | Answer") -> "Answer":
+    def parse(cls, answer: "str | Mapping[str, str] | Answer") -> "Answer":
         """Return an answer from 'CODE where CONDITION', or from a mapping with `code`, `where` and `reason`.
 
         Raises
@@ -99,7 +100,7 @@ Accept = Iterable[str | Mapping[str, str] | Answer] | str | Mapping[str, str]
 def answers_of(accept: Accept | None) -> tuple[Answer, ...]:
     """Return the answers that `accept` gives: one or several."""
     answers = [accept] if isinstance(accept, (str, Mapping, Answer)) else accept
-    return tuple(Answer.of(answer) for answer in answers or ())
+    return tuple(Answer.parse(answer) for answer in answers or ())
 
 
 def _of_column(title_code: str, code: str) -> bool:

@@ -99,9 +99,9 @@ class Auditor:
         if batch.weight is not None:
             # Rows kept with one probability look like the whole log, whatever the others depended on.
             batch, pages = batch.evenly_kept(), None
-        subject = replace(self.subject, lent=lent or {}, pages=pages, seen={})
+        subject = replace(self.subject, lent=lent or {}, pages=pages, formed={})
         parts = {
-            max_rows: subject.stretch(batch, max_rows)
+            max_rows: subject.sampled_stretch(batch, max_rows)
             for max_rows in {c.max_rows for c in self.checks}
         }
         looked = [
@@ -156,11 +156,11 @@ def auditor_of(
     time: str | None = None,
     checks: Sequence[Check] = CHECKS,
     weighed: bool = True,
-    like: Auditor | None = None,
+    template: Auditor | None = None,
 ) -> Auditor:
     """Return the auditor of a source; `sample` are rows of all of it, from which context columns are cut.
 
-    Without `weighed` nothing is said about weights: no estimate will use any. `like` is an auditor of
+    Without `weighed` nothing is said about weights: no estimate will use any. `template` is an auditor of
     the same rows with another reward.
     """
     first = source.first
@@ -174,7 +174,7 @@ def auditor_of(
     for name in chosen:
         first.target(name)
     cuts = [segmentation(first, name) for name in names]
-    context = weights.context_cuts(sample) if like is None else like.subject.cuts
+    context = weights.context_cuts(sample) if template is None else template.subject.cuts
     # A segment that is a category of the models, too, is one column and has the name of the file's.
     of_segment = {f"x_{name}": name for name in names if f"x_{name}" not in first.columns}
     context = [replace(cut, column=of_segment.get(cut.column, cut.column)) for cut in context]

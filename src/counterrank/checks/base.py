@@ -68,7 +68,7 @@ class Subject:
     #: Hashes of what each row of the batch showed and earned, where they are known.
     pages: NDArray[np.uint64] | None = None
     #: What was formed of the batches at hand, where checks take turns on the same ones, by their ids.
-    seen: dict[tuple[str, int], tuple[RankingLog, Any]] = field(default_factory=dict)
+    formed: dict[tuple[str, int], tuple[RankingLog, Any]] = field(default_factory=dict)
     #: About how often each position is rewarded (K,), from the first rows; never 0.
     rates: Floats = field(default_factory=lambda: np.empty(0))
     #: The mean size of a reward, from the first rows.
@@ -102,7 +102,7 @@ class Subject:
         amount = float(np.abs(self.first.reward).sum()) / max(float(hits.sum()), 1.0)
         object.__setattr__(self, "amount", amount)
         # Other processes get the subject, and need none of this.
-        self.seen.clear()
+        self.formed.clear()
 
     @property
     def kind(self) -> str:
@@ -145,17 +145,17 @@ class Subject:
     def _share(self, max_rows: int) -> float:
         return UNKNOWN_SHARE if self.n is None else max_rows / max(self.n, 1)
 
-    def stretch(self, batch: RankingLog, most: int | None) -> RankingLog | None:
-        """Return the rows of a batch, in stretches, that a check sees which looks at about `most` rows of the log.
+    def sampled_stretch(self, batch: RankingLog, max_rows: int | None) -> RankingLog | None:
+        """Return the rows of a batch, in stretches, that a check sees which looks at about `max_rows` rows of the log.
 
         None where no stretch begins here.
 
         >>> log = RankingLog(action=[[0]] * 9000, reward=[[1]] * 9000, propensity=[[1.0]] * 9000)
-        >>> parts = [Subject(log, n=9000).stretch(part, 4500) for part in log.chunks(1000)]
+        >>> parts = [Subject(log, n=9000).sampled_stretch(part, 4500) for part in log.chunks(1000)]
         >>> [None if part is None else part.n for part in parts]
         [1000, None, 1000, None, 1000, None, 1000, None, 1000]
         """
-        share = 1.0 if most is None else self._share(most)
+        share = 1.0 if max_rows is None else self._share(max_rows)
         if share >= 1:
             return batch
         size = min(batch.n, STRETCH_ROWS)
@@ -166,11 +166,11 @@ class Subject:
 
     def used(self, batch: RankingLog) -> Bools:
         """Return which cells (n, K) hold an item."""
-        return self.once("used", batch, lambda: np.arange(batch.K) < batch.lengths[:, None])
+        return self.cached("used", batch, lambda: np.arange(batch.K) < batch.lengths[:, None])
 
     def rewarded(self, batch: RankingLog) -> Bools:
         """Return which cells (n, K) hold an item with a reward."""
-        return self.once("rewarded", batch, lambda: (batch.reward != 0) & self.used(batch))
+        return self.cached("rewarded", batch, lambda: (batch.reward != 0) & self.used(batch))
 
     def page_counts(self, batch: RankingLog) -> tuple[Ints, dict[str, Floats]]:
         """Return the rewarded items of each page (n,), and sums of how rewards lie on pages.
@@ -186,15 +186,15 @@ class Subject:
             count_pages(np.ascontiguousarray(batch.reward), batch.lengths, hits, *sums.values())
             return hits, sums
 
-        return self.once("pages", batch, counted)
+        return self.cached("pages", batch, counted)
 
-    def once(self, name: str, batch: RankingLog, make: Callable[[], Value]) -> Value:
+    def cached(self, name: str, batch: RankingLog, make: Callable[[], Value]) -> Value:
         """Return what is formed of a batch: once, where checks take turns on the same one."""
-        former, value = self.seen.get((name, id(batch)), (None, None))
+        former, value = self.formed.get((name, id(batch)), (None, None))
         # The batch itself is kept, because another one may get its id.
         if former is not batch:
             value = make()
-            self.seen[name, id(batch)] = batch, value
+            self.formed[name, id(batch)] = batch, value
         return cast(Value, value)
 
     def stretches(self, batch: RankingLog) -> tuple[list[str], Ints]:
@@ -466,14 +466,14 @@ def _joined(
     return joined
 
 
-def listed(items: Sequence[Any], most: int = 5) -> str:
-    """Return the first few items as text; unlike those of `texts.listed`, numbered ones stay apart.
+def first_items(items: Sequence[Any], limit: int = 5) -> str:
+    """Return the first few items as text; unlike those of `texts.comma_separated`, numbered ones stay apart.
 
-    >>> listed([1, 2, 3], most=2)
+    >>> first_items([1, 2, 3], limit=2)
     '1, 2 and 1 more'
     """
-    shown = ", ".join(str(item) for item in items[:most])
-    return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
+    shown = ", ".join(str(item) for item in items[:limit])
+    return shown if len(items) <= limit else f"{shown} and {len(items) - limit} more"
 
 
 class Audit(tuple[Finding, ...], Result):

@@ -14,7 +14,7 @@ from counterrank.checks.base import (
     complete,
     examples_at,
     finding,
-    listed,
+    first_items,
 )
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.findings import FAILED, PASSED, WARNED, Finding
@@ -181,7 +181,7 @@ def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
     if len(fixed):
         return EXPLORATION.finds(
             WARNED,
-            f"every propensity at position {listed(list(fixed))} is 1",
+            f"every propensity at position {first_items(list(fixed))} is 1",
             "the logger does not explore there",
             "the target must show the same items there; explore these positions too",
         )
@@ -215,7 +215,7 @@ def number_sums(batch: RankingLog, subject: Subject) -> Floats:
         inverse_sums(np.ascontiguousarray(values), lengths, out[1:])
         return out
 
-    return subject.once("numbers", batch, summed)
+    return subject.cached("numbers", batch, summed)
 
 
 @jit
@@ -491,7 +491,7 @@ def _judge_calibration(tally: Tally, subject: Subject) -> list[Finding]:
         FAILED if off.max() > 0.1 else WARNED,
         f"item {label} stands at position {k + 1} {shown_times[k, a]:,.0f} times, where "
         f"{expected[k, a]:,.0f} are "
-        f"expected (z = {z[k, a]:.1f}); positions affected: {listed(positions)}",
+        f"expected (z = {z[k, a]:.1f}); positions affected: {first_items(positions)}",
         "the logged distribution is not the one that was drawn from",
         "log the probabilities after all filters, boosts and deduplication, at the "
         "moment of the draw",

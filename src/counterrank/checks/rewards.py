@@ -25,8 +25,8 @@ from counterrank.checks.base import (
     complete,
     design_effect,
     finding,
+    first_items,
     group_sums,
-    listed,
     neighbours,
     stretch_names,
     unit_sums,
@@ -245,7 +245,7 @@ def _fewer(
     if len(bad):
         names = [labels[index] for index in bad]
         ratio = float(hits[bad].sum() / expected[bad].sum())
-        where = listed(names) if column == BLOCK else f"where {column} is {listed(names)}"
+        where = first_items(names) if column == BLOCK else f"where {column} is {first_items(names)}"
         yield _lost(
             STRETCH if column == BLOCK else LEVEL,
             f"{where}, pages have {_times(ratio)} the rewards of others at the same positions",
@@ -273,7 +273,7 @@ def _at_positions(
             positions = (np.flatnonzero(bad[affected]) + 1).tolist()
             yield _lost(
                 POSITION,
-                f"position {listed(positions)} has hardly {what} where {column} is {labels[affected]}, and many "
+                f"position {first_items(positions)} has hardly {what} where {column} is {labels[affected]}, and many "
                 "elsewhere",
                 f"{condition(column, [labels[affected]])} and {_placed(positions, len(bad[affected]))}",
                 # Every row of the level would go with the few places that nobody saw.
@@ -322,7 +322,7 @@ def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
             yield finding(
                 POSITION,
                 WARNED,
-                f"position {listed((places + 1).tolist())} has {what} ({int(hits[places[0]]):,} in "
+                f"position {first_items((places + 1).tolist())} has {what} ({int(hits[places[0]]):,} in "
                 f"{int(shown[places[0]]):,}), others have {int(hits.sum() - hits[places].sum()):,}",
                 f"rewards of {cause}",
                 "check how positions are counted, from 0 or from 1, on both sides of the join; leave out "
@@ -433,7 +433,7 @@ def _counted_twice(
     bad = np.flatnonzero((even == hits) & (hits >= EXPECTED))
     if len(bad) and ones.sum() > 0.5 * (hits.sum() - hits[bad].sum()):
         names = [labels[level] for level in bad.tolist()]
-        text = f"all {hits[bad].sum():,.0f} rewards where {column} is {listed(names)} are even"
+        text = f"all {hits[bad].sum():,.0f} rewards where {column} is {first_items(names)} are even"
         where = without(column, names, subject)
         yield _lost(TWICE, f"{text}, those of others are not", condition(column, names), where)
 

@@ -22,7 +22,7 @@ from counterrank.checks.copies import as_numbers, hashed
 from counterrank.common.arrays import Floats, Ints
 from counterrank.common.findings import FAILED, WARNED, Finding
 from counterrank.common.messages import rewards_missing, say
-from counterrank.common.texts import in_percent, listed
+from counterrank.common.texts import comma_separated, in_percent
 from counterrank.data.columns import as_texts, column_of, epoch_unit
 from counterrank.data.log import RankingLog
 
@@ -267,7 +267,7 @@ def _judge_context(tally: Tally, subject: Subject) -> list[Finding]:
         return CONTEXT.passed("no value of the context is missing")
     return CONTEXT.finds(
         WARNED,
-        f"values of the context are missing: {listed(holes, most=5)} of {rows:,} rankings",
+        f"values of the context are missing: {comma_separated(holes, limit=5)} of {rows:,} rankings",
         "a join that found nothing, or a field that is not always known",
         "reward models read a missing number as the column's mean and a missing category "
         "as its first; if that is wrong, add a column that says whether it was known, or leave "
@@ -590,7 +590,7 @@ def _judge_user_column(tally: Tally, subject: Subject) -> list[Finding]:
     values, name = min(suspects)
     rows = tally.sums[name][0]
     whose = "are taken as independent" if subject.first.unit is None else "have smaller units"
-    agree = float(np.max(_within(tally.sums[name])[0], initial=0.0))
+    agree = float(np.max(_agreement(tally.sums[name])[0], initial=0.0))
     agreement = (
         f", and contexts agree within it ({in_percent(agree, 0)})"
         if subject.first.context is not None
@@ -618,13 +618,13 @@ def _like_users(name: str, sums: Floats, has_context: bool) -> bool:
     named = _named(name, USERS)
     if not has_context:
         return named
-    within, between = _within(sums)
+    within, between = _agreement(sums)
     # What a visit changes (the hour) differs within a user, so not every column has to agree.
     agree = (within >= (0.8 if named else AGREE)) & (within - between >= MORE)
     return bool(agree.any() if named else 2 * agree.sum() > len(agree))
 
 
-def _within(sums: Floats) -> tuple[Floats, Floats]:
+def _agreement(sums: Floats) -> tuple[Floats, Floats]:
     """Return how often each column of the context agrees, within one value and in any two rows."""
     within, between = np.split(sums[5:], 2)
     return within / max(sums[2], 1.0), between / sums[0]

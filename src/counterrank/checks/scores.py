@@ -18,8 +18,8 @@ from counterrank.checks.base import (
     examples_at,
     families,
     finding,
+    first_items,
     kind_of,
-    listed,
     sums_by,
 )
 from counterrank.checks.conditions import left_out
@@ -400,7 +400,7 @@ def _judge_draws(tally: Tally, subject: Subject) -> list[Finding]:
     # Of Plackett-Luce, `scores` looks at every position.
     findings = _of_all(kinds[BLOCK,][1].sum(axis=0)) if subject.ranking == "softmax" else []
     for (kind,), (labels, table) in kinds.items():
-        findings += _otherwise(kind, labels, table, tests, subject)
+        findings += _differing_groups(kind, labels, table, tests, subject)
     for name, (distance, variance) in tally.sums.items():
         if two_sided(distance, math.sqrt(variance)) * len(tally.sums) <= LIMITING:
             findings.append(_of_target(name, float(distance) > 0))
@@ -455,7 +455,7 @@ def _of_all(sums: Floats) -> list[Finding]:
     )
 
 
-def _otherwise(
+def _differing_groups(
     kind: str, names: list[str], table: Floats, tests: int, subject: Subject
 ) -> list[Finding]:
     bad = []
@@ -487,7 +487,7 @@ def _otherwise(
         finding(
             f"scores-by-{kind}",
             FAILED,
-            f"where {kind} is {listed(labels, NAMED)}, pages do not follow the logger's scores as elsewhere",
+            f"where {kind} is {first_items(labels, NAMED)}, pages do not follow the logger's scores as elsewhere",
             "another policy or model ran there than the one whose scores were logged",
             remedy,
             where=where,
@@ -807,23 +807,23 @@ class Coverage:
 
     target: str
     rows: int = 0
-    kept: int = 0
+    scored_rows_count: int = 0
 
     def counted(self, rows: int, remaining: int) -> None:
         """Take the counts of a pass; too small a share is refused."""
-        self.rows, self.kept = rows, remaining
+        self.rows, self.scored_rows_count = rows, remaining
         if self.refused:
             raise self.refusal()
 
     @property
     def refused(self) -> bool:
         """Whether too few rankings are scored in full for an estimate."""
-        return self.kept < LEAST_SCORED * self.rows
+        return self.scored_rows_count < LEAST_SCORED * self.rows
 
     def refusal(self) -> CounterrankError:
         """Return the error for a target that scores too few rankings."""
         return LogError(
-            f"'{self.target}' scores all candidates in {self.kept:,} of {self.rows:,} rankings; at "
+            f"'{self.target}' scores all candidates in {self.scored_rows_count:,} of {self.rows:,} rankings; at "
             f"least {in_percent(LEAST_SCORED, 0)} must be scored in full",
             remedy="score every candidate, also those that were not shown; -inf stands for a "
             "candidate that the target never shows",
@@ -831,14 +831,14 @@ class Coverage:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what was left out, where anything was."""
-        left = self.rows - self.kept
+        left = self.rows - self.scored_rows_count
         if not left:
             return
-        status = PASSED if self.kept >= NEARLY_ALL * self.rows else WARNED
+        status = PASSED if self.scored_rows_count >= NEARLY_ALL * self.rows else WARNED
         status = FAILED if self.refused else status
         yield from TARGET_SCORES.finds(
             status,
-            f"'{self.target}' scores all candidates in {in_percent(self.kept / self.rows)} of the "
+            f"'{self.target}' scores all candidates in {in_percent(self.scored_rows_count / self.rows)} of the "
             f"rankings; the other {left:,} of {self.rows:,} are left out",
             "the value is that of the rankings scored in full, which may differ from the others",
             "score every candidate, also those that were not shown",
@@ -854,10 +854,10 @@ def _scored(batch: RankingLog, target: str) -> Bools:
     return np.ones(batch.n, dtype=bool) if policy is None else ~policy.unscored
 
 
-def count_scored(source: Source, targets: Iterable[str], *, every: bool) -> list[Coverage]:
+def count_scored(source: Source, targets: Iterable[str], *, whole_log: bool) -> list[Coverage]:
     """Return how many rankings each target scores in full.
 
-    Counting takes a pass over a log in files. Unless `every` is set, it is saved where the first rows
+    Counting takes a pass over a log in files. Unless `whole_log` is set, it is saved where the first rows
     lack no score; nothing is returned then.
     """
     names = [name for name in targets if isinstance(source.first.targets.get(name), Scored)]
@@ -868,7 +868,7 @@ def count_scored(source: Source, targets: Iterable[str], *, every: bool) -> list
 
     log = source.log if isinstance(source, MemorySource) else None
     totals = counts(source.first if log is None else log)
-    if not every and (totals[1:] == totals[0]).all():
+    if not whole_log and (totals[1:] == totals[0]).all():
         return []
     if log is None:
         totals = source.reduce(counts, label="counting scores")

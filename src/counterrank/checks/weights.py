@@ -29,7 +29,7 @@ from counterrank.checks.base import (
     design_effect,
     families,
     finding,
-    listed,
+    first_items,
     unit_sums,
 )
 from counterrank.checks.conditions import left_out
@@ -353,7 +353,7 @@ def _group_finding(
     worst = sorted(bad, key=lambda place: float(np.nanmin(p[place])))
     text = (
         f"weights of '{name}' average {mean[g, k]:.3g} instead of 1 where {kind} is {labels[g]} (position {k + 1}, "
-        f"{in_z(z[g, k])}); {kind} affected: {listed([labels[place] for place in worst])}"
+        f"{in_z(z[g, k])}); {kind} affected: {first_items([labels[place] for place in worst])}"
     )
     line = THRESHOLDS["mean-weight-by-group"].status(size)
     apart = [labels[place] for place in _apart(worst, table, mean, z)]
@@ -480,7 +480,7 @@ def _overall_finding(
     off = float(np.abs(mean - 1)[~np.isnan(p)].max())
     text = (
         f"weights of '{name}' average {mean[worst_at]:.3g} instead of 1 at position {worst_at + 1} "
-        f"({in_z(z[worst_at])}); positions affected: {listed((np.flatnonzero(weak) + 1).tolist())}"
+        f"({in_z(z[worst_at])}); positions affected: {first_items((np.flatnonzero(weak) + 1).tolist())}"
     )
     return finding(
         check,
@@ -546,7 +546,7 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
 
 def row_groups(batch: RankingLog, subject: Subject) -> RowGroups:
     """Return each way to group the rows."""
-    return subject.once("groups", batch, lambda: _row_groups(batch, subject))
+    return subject.cached("groups", batch, lambda: _row_groups(batch, subject))
 
 
 def _row_groups(batch: RankingLog, subject: Subject) -> RowGroups:

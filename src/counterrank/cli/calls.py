@@ -49,7 +49,7 @@ class Call:
         values: Values = {}
         files = []
         for text in options.pop("config", ()):
-            job = Job.of(text)
+            job = Job.parse(text)
             _join(values, job.values(command))
             named_log = job.log
             log = named_log if log is None else log

@@ -63,10 +63,10 @@ class Job:
         return cls(path, load_toml(path), folder)
 
     @classmethod
-    def of(cls, text: str) -> "Job":
+    def parse(cls, text: str) -> "Job":
         """Return what --config was given: a file, or a key with its value.
 
-        >>> Job.of("decimal=,").content, Job.of("columns.reward='clicks'").content
+        >>> Job.parse("decimal=,").content, Job.parse("columns.reward='clicks'").content
         ({'decimal': ','}, {'columns': {'reward': 'clicks'}})
         """
         key, sign, value = text.partition("=")

@@ -19,7 +19,7 @@ from counterrank._version import __version__
 from counterrank.cli.console import TRANSLITERATED
 from counterrank.common.errors import CounterrankError, out_of_memory
 from counterrank.common.messages import for_command
-from counterrank.common.plugins import COMMANDS, found, load
+from counterrank.common.plugins import COMMANDS, load, plugins_of
 from counterrank.report.words import visible
 
 #: Commands in the order of a first day's work, where they live and what they do; a module is loaded
@@ -60,7 +60,7 @@ class LazyGroup(click.Group):
     @cached_property
     def others(self) -> dict[str, EntryPoint]:
         """Commands of other packages and of our laboratory, not loaded yet."""
-        return found(COMMANDS, _COMMANDS)
+        return plugins_of(COMMANDS, _COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import and return a command."""

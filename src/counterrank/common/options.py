@@ -344,7 +344,7 @@ class Request(Reading):
     command: str | None = None
 
     @classmethod
-    def of(cls, **values: Any) -> Self:
+    def from_keywords(cls, **values: Any) -> Self:
         """Return a request, or raise for what is no option, with the nearest one."""
         refuse_unknown(values, [entry.name for entry in fields(cls)])
         return cls(**values)
@@ -396,7 +396,7 @@ class LogOptions(ReadingOptions, total=False):
 
 
 class FurtherOptions(ReadingOptions, total=False):
-    """What `evaluate` takes by `**more`."""
+    """What `evaluate` takes by `**further`."""
 
     engine: Any
     format: str | None
@@ -568,7 +568,7 @@ class Command:
     #: On the command line, in --help; at most 15, and tables beside the log.
     shown: str
     #: On the command line, in --help-all.
-    more: str = ""
+    further: str = ""
     #: In job files and Python alone.
     keys: str = ""
     #: Without these it cannot start.
@@ -580,7 +580,7 @@ class Command:
     def __post_init__(self) -> None:
         #: The options of its command line; those of job files and Python alone, which had a place there
         #: and are read there until the next version; and all of them.
-        self.on_line = [*self.shown.split(), *self.more.split()]
+        self.on_line = [*self.shown.split(), *self.further.split()]
         keys = (*self.keys.split(), *READING)
         self.moved = list(dict.fromkeys(name for name in keys if name not in self.on_line))
         self.options = [*self.on_line, *self.moved]

@@ -28,11 +28,11 @@ POLICIES = "counterrank.policies"
 POLICY_FILES = "counterrank.policy_files"
 
 
-def found(group: str, taken: Collection[str] = ()) -> dict[str, EntryPoint]:
-    """Return the plug-ins of a group by name; a name that is taken is left out, with a warning."""
+def plugins_of(group: str, reserved: Collection[str] = ()) -> dict[str, EntryPoint]:
+    """Return the plug-ins of a group by name; a reserved name is left out, with a warning."""
     points: dict[str, EntryPoint] = {}
     for point in _points(group, tuple(sys.path)):
-        if point.name in taken or point.name in points:
+        if point.name in reserved or point.name in points:
             warnings.warn(
                 f"{described(point)} is not used: the name '{point.name}' is taken",
                 CounterrankWarning,

@@ -81,7 +81,7 @@ class Record:
         }
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Return what `to_dict` wrote.
 
         Raises
@@ -89,8 +89,8 @@ class Record:
         ConfigError
             A key is missing or holds something else; the message says which.
         """
-        made: Self = _record(cls, found, "")
-        return made
+        instance: Self = _record(cls, content, "")
+        return instance
 
     def flaw(self) -> tuple[str, str] | None:
         """Return a field that does not fit the others, and what it is not; None where all fit."""
@@ -118,11 +118,11 @@ class Record:
         return getattr(self, key)
 
 
-def unequal(record: Record, one: str, other: str) -> tuple[str, str] | None:
+def unequal(record: Record, first: str, second: str) -> tuple[str, str] | None:
     """Return the flaw of two lists that are not of one length; None where they are."""
-    if len(record[one]) == len(record[other]):
+    if len(record[first]) == len(record[second]):
         return None
-    return other, f"as long as '{one}'"
+    return second, f"as long as '{first}'"
 
 
 def square(rows: Sequence[Sequence[float]]) -> bool:
@@ -233,11 +233,11 @@ class Result:
         return tuple(f"{name}/{number}" for number in range(int(version), 0, -1))
 
     @classmethod
-    def check_schema(cls, found: Mapping[str, Any]) -> None:
+    def check_schema(cls, content: Mapping[str, Any]) -> None:
         """Raise a ConfigError where a JSON object is no result of this kind, also not of an older version."""
-        if found.get("schema") not in cls.schemas():
+        if content.get("schema") not in cls.schemas():
             raise ConfigError(
-                f"a result of the schema '{cls.SCHEMA}' is expected here, not {found.get('schema')!r}"
+                f"a result of the schema '{cls.SCHEMA}' is expected here, not {content.get('schema')!r}"
             )
 
 
@@ -251,7 +251,7 @@ class RecordResult(Result, Record):
         return {"schema": self.SCHEMA, **Record.to_dict(self)}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Return the result that `to_dict` wrote.
 
         Raises
@@ -259,8 +259,8 @@ class RecordResult(Result, Record):
         ConfigError
             It is a result of another kind, or a damaged one.
         """
-        cls.check_schema(found)
-        return super().from_dict(found)
+        cls.check_schema(content)
+        return super().from_dict(content)
 
 
 def printed(result: object, width: int = 110) -> str:

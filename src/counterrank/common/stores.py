@@ -352,10 +352,10 @@ def found_at(url: str) -> tuple[str, list[str]]:
     parts = address.rstrip("/").split("/")
     fixed = next((i for i, segment in enumerate(parts) if _MAGIC.search(segment)), len(parts))
     base = f"{scheme}://{'/'.join(parts[:fixed])}{tail}"
-    return base, [name for name in _listed(base) if _fits(name.split("/"), parts[fixed:])]
+    return base, [name for name in _file_names(base) if _fits(name.split("/"), parts[fixed:])]
 
 
-def _listed(url: str) -> list[str]:
+def _file_names(url: str) -> list[str]:
     """Return the names of all files in a folder of a store, sorted."""
     from pyarrow import fs
 

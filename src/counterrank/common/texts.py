@@ -39,17 +39,17 @@ def suggestion(name: str, names: Iterable[str]) -> str:
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
-def listed(names: Iterable[str], *, most: int = 12) -> str:
-    """Return names for a message, cut after `most`; numbered columns stand together, a nameless one in quotes.
+def comma_separated(names: Iterable[str], *, limit: int = 12) -> str:
+    """Return names for a message, cut after `limit`; numbered columns stand together, a nameless one in quotes.
 
-    >>> listed("abc", most=2)
+    >>> comma_separated("abc", limit=2)
     'a, b and 1 more'
-    >>> listed(["query", "doc_1", "doc_2", "doc_3", "click_1", ""])
+    >>> comma_separated(["query", "doc_1", "doc_2", "doc_3", "click_1", ""])
     "query, doc_1 to doc_3, click_1, ''"
     """
     all_names = [name or "''" for name in _runs(names)]
-    shown = ", ".join(all_names[:most]) or "none"
-    hidden = len(all_names) - most
+    shown = ", ".join(all_names[:limit]) or "none"
+    hidden = len(all_names) - limit
     return f"{shown} and {hidden} more" if hidden > 0 else shown
 
 

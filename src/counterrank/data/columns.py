@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.common.errors import ConfigError
-from counterrank.common.texts import listed, suggestion
+from counterrank.common.texts import comma_separated, suggestion
 from counterrank.data.log import RankingLog
 
 #: More groups than this say little about any of them.
@@ -99,7 +99,7 @@ def column_of(batch: RankingLog, name: str) -> NDArray[Any]:
     ]
     hint = suggestion(name, available)
     raise ConfigError(
-        f"there is no column '{name}' to segment by{hint}; known: {listed(dict.fromkeys(available))}"
+        f"there is no column '{name}' to segment by{hint}; known: {comma_separated(dict.fromkeys(available))}"
     )
 
 

@@ -87,7 +87,7 @@ class ContextMoments(Summed):
     second: Floats
 
     @classmethod
-    def of(cls, batch: RankingLog) -> "ContextMoments":
+    def from_batch(cls, batch: RankingLog) -> "ContextMoments":
         """Return the moments of a batch."""
         values = context_columns(batch)
         present = ~np.isnan(values)
@@ -122,7 +122,7 @@ class Scaling:
     least: Floats = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of(cls, values: Floats, *, logs: bool = False) -> "Scaling":
+    def fitted(cls, values: Floats, *, logs: bool = False) -> "Scaling":
         """Return the scaling of values (N, p); with `logs`, columns like prices become logarithms."""
         least = _orders(values) if logs else np.empty(0)
         mean, spread = mean_and_spread(_logged(values, least))

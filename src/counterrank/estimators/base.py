@@ -58,7 +58,7 @@ class PositionValue(Record):
     stderr: float
 
     @classmethod
-    def each(cls, quantities: Iterable[Quantity]) -> tuple[PositionValue, ...]:
+    def from_quantities(cls, quantities: Iterable[Quantity]) -> tuple[PositionValue, ...]:
         """Return the positions from their quantities."""
         return tuple(cls(quantity.value, quantity.stderr) for quantity in quantities)
 
@@ -84,7 +84,7 @@ class Lift(Number):
     adjusted_relative_high: float | None = optional()
 
     @classmethod
-    def of(
+    def between(
         cls,
         value: Quantity,
         base: Quantity,
@@ -187,7 +187,7 @@ class Estimate(Record):
             object.__setattr__(self, "basis", self.estimator)
 
     @classmethod
-    def of(
+    def from_solution(
         cls,
         solution: Solution,
         target: str,
@@ -221,11 +221,11 @@ class Estimate(Record):
             estimator,
             value.value,
             value.stderr,
-            PositionValue.each(solution.positions),
+            PositionValue.from_quantities(solution.positions),
             solution.ess,
             value.sample.n,
             level,
-            Lift.of(*pair, level, looks, PositionValue.each(lifts)),
+            Lift.between(*pair, level, looks, PositionValue.from_quantities(lifts)),
             solution.flags,
             solution.details,
             solution.moments,
@@ -317,7 +317,7 @@ class Estimate(Record):
         if self.quantity is None or self.pair is None:
             return bare
         value, base = (side.without_error() for side in self.pair)
-        lift = Lift.of(value, base, self.level, self.looks, _bare(self.lift.by_position))
+        lift = Lift.between(value, base, self.level, self.looks, _bare(self.lift.by_position))
         quantity = self.quantity.without_error()
         return replace(bare, stderr=math.nan, lift=lift, quantity=quantity, pair=(value, base))
 
@@ -384,50 +384,56 @@ class View(Memo):
         self,
         batch: RankingLog,
         target: str,
-        like: View | None = None,
+        template: View | None = None,
         *,
         within: tuple[View, Ints] | None = None,
         by_logger: LoggerAnswers | None = None,
     ) -> None:
         """Look at a batch.
 
-        `like` is a view of the same rankings with another reward; ratios, draws and all else that does
+        `template` is a view of the same rankings with another reward; ratios, draws and all else that does
         not depend on rewards are shared with it. `within` is the view of which this one has some rows,
         and these rows; `by_logger` the logger's answers, which views of other targets share.
         """
         self.batch = batch
         self.target = target
-        self.like = like
+        self.template = template
         self.within = within
         self.by_logger: LoggerAnswers = {} if by_logger is None else by_logger
         self._standard: dict[str, KindMoments] = {}
         self._parts: dict[Hashable, View] = {}
         # Prepared rankings depend on whether rewards are of the page.
-        alike = like is not None and like.batch.page_reward == batch.page_reward
-        self.memo: dict[Hashable, Any] = like.memo if like is not None and alike else {}
+        alike = template is not None and template.batch.page_reward == batch.page_reward
+        self.memo: dict[Hashable, Any] = template.memo if template is not None and alike else {}
 
     def part(self, key: Hashable, rows: Ints) -> View:
         """Return the view of some rows; views of other rewards share its ratios and draws too."""
-        like = None if self.like is None else self.like.part(key, rows)
+        template = None if self.template is None else self.template.part(key, rows)
         if key not in self._parts:
-            self._parts[key] = View(self.batch.take(rows), self.target, like, within=(self, rows))
+            self._parts[key] = View(
+                self.batch.take(rows), self.target, template, within=(self, rows)
+            )
         return self._parts[key]
 
     @property
     def draws_of(self) -> View:
         """The view whose draws of rankings are used: that of the first reward."""
-        return self if self.like is None else self.like.draws_of
+        return self if self.template is None else self.template.draws_of
 
     @cached_property
     def numbers(self) -> tuple[str, Floats, Floats]:
         """The kind of probabilities both policies have, and the logger's and target's (n, K)."""
-        return common_numbers(self.batch, self.target) if self.like is None else self.like.numbers
+        return (
+            common_numbers(self.batch, self.target)
+            if self.template is None
+            else self.template.numbers
+        )
 
     @cached_property
     def ratios(self) -> Ratios:
         """The ratios of target to logger."""
-        if self.like is not None:
-            return replace(self.like.ratios, batch=self.batch)
+        if self.template is not None:
+            return replace(self.template.ratios, batch=self.batch)
         if self.within is not None:
             parent, rows = self.within
             return parent.ratios.part(self.batch, self.target, rows, self.by_logger)
@@ -522,16 +528,16 @@ class Fitted(ABC):
         """Return what the estimator says of the rows of a batch."""
 
     @abstractmethod
-    def solve(self, sums: ColumnSums, more: Any, whole: Solution | None = None) -> Solution:
+    def solve(self, sums: ColumnSums, extras: Any, overall: Solution | None = None) -> Solution:
         """Return the solution over some rows.
 
         Parameters
         ----------
         sums
             The sums of all columns, also of other estimators.
-        more
-            The sum of what `Columns.more` returned.
-        whole
+        extras
+            The sum of what `Columns.extras` returned.
+        overall
             The solution over all rows, where these are a group of them.
         """
 
@@ -545,12 +551,12 @@ class Fitted(ABC):
 
     def solution(self, state: LogSums) -> Solution:
         """Return the solution over sums that hold this estimator's columns."""
-        return self.solve(state.sums, state.more[self.key])
+        return self.solve(state.sums, state.extras[self.key])
 
     def estimate(self, state: LogSums) -> Estimate:
         """Return the estimate over sums that hold this estimator's columns."""
         space = self.workspace
-        return Estimate.of(
+        return Estimate.from_solution(
             self.solution(state), space.target, self.name, level=space.level, looks=space.looks
         )
 

@@ -36,7 +36,7 @@ class PositionColumns:
     `keys`        their names
     `rows`        makes a table of them (K, p, n)
     `sums`        makes their sums over all rows of the batch, where these are known without products
-    `beside`      keys of row totals whose products with the columns are needed
+    `row_keys`    keys of row totals whose products with the columns are needed
     `by_unit`     whether they are summed by unit where the log has units
     `in_groups`   whether groups of rows need their means
     ============  ==================================================================================
@@ -45,7 +45,7 @@ class PositionColumns:
     keys: tuple[Key, ...]
     rows: Callable[[], Floats]
     sums: Callable[[], PositionSums] | None = None
-    beside: tuple[Key, ...] = ()
+    row_keys: tuple[Key, ...] = ()
     by_unit: bool = True
     in_groups: bool = False
 
@@ -54,13 +54,13 @@ class PositionColumns:
 class Columns:
     """What an estimator says of the rows of a batch.
 
-    `totals` are row totals (n,) by key, not multiplied by the rows' weights. `more` returns what is no mean
+    `totals` are row totals (n,) by key, not multiplied by the rows' weights. `extras` returns what is no mean
     of a column, for some of the rows: anything that adds.
     """
 
     totals: Mapping[Key, Floats]
     positions: PositionColumns
-    more: Callable[[Rows], Any]
+    extras: Callable[[Rows], Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +68,7 @@ class LogSums(Summed):
     """Sums over rows of a log: of all columns, and by key of a fit what is no mean of a column."""
 
     sums: ColumnSums
-    more: Mapping[Key, Any]
+    extras: Mapping[Key, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,9 +84,9 @@ class Block:
         return (*first.keys, *(key for columns in further for key in columns.keys[1:]))
 
     @property
-    def beside(self) -> tuple[Key, ...]:
+    def row_keys(self) -> tuple[Key, ...]:
         """Keys of the row totals beside them."""
-        return tuple(key for columns in self.parts for key in columns.beside)
+        return tuple(key for columns in self.parts for key in columns.row_keys)
 
     def summed(
         self, totals: Mapping[Key, Floats], rows: Rows, bucket: Ints | None, weight: Floats | None
@@ -109,8 +109,8 @@ class Block:
                 named |= dict(zip(columns.keys, columns.rows().swapaxes(0, 1), strict=True))
             keys, table = tuple(named), np.stack([*named.values()], axis=1)
         table = _weighted(table[:, :, rows], weight)
-        beside = {key: _weighted(totals[key][rows], weight) for key in self.beside}
-        return PositionSums.of(keys, table, bucket, beside, products=all_rows)
+        row_totals = {key: _weighted(totals[key][rows], weight) for key in self.row_keys}
+        return PositionSums.from_columns(keys, table, bucket, row_totals, products=all_rows)
 
 
 def _weighted(column: Floats, weight: Floats | None) -> Floats:
@@ -157,8 +157,8 @@ def summed(
         if not parts or not (isinstance(rows, slice) or parts[0].in_groups):
             continue
         block = Block(parts)
-        if (block.keys, block.beside) not in blocks:
-            blocks[block.keys, block.beside] = block.summed(all_totals, rows, bucket, weight)
+        if (block.keys, block.row_keys) not in blocks:
+            blocks[block.keys, block.row_keys] = block.summed(all_totals, rows, bucket, weight)
     table = [_weighted(column[rows], weight) for column in all_totals.values()]
     sums = ColumnSums(tuple(all_totals), sums_of(table, bucket, weight), tuple(blocks.values()))
-    return LogSums(sums, {key: fit_columns.more(rows) for key, fit_columns in columns.items()})
+    return LogSums(sums, {key: fit_columns.extras(rows) for key, fit_columns in columns.items()})

@@ -95,7 +95,7 @@ class ContributionFit(Fitted):
     @property
     def kinds(self) -> set[str]:
         """The kinds of weights that one pass over the ratios makes together."""
-        kinds: set[str] = self.workspace.once(_FUSED, set)
+        kinds: set[str] = self.workspace.cached(_FUSED, set)
         return kinds
 
     def weights(self, view: View) -> Floats | None:
@@ -107,9 +107,9 @@ class ContributionFit(Fitted):
         # Weights too large for a number are reported at the end, with where they come from.
         with np.errstate(over="ignore", invalid="ignore"):
             if self.contributions is not None:
-                return view.once(self.rows_key, partial(self.contributions, view))
+                return view.cached(self.rows_key, partial(self.contributions, view))
             assert self.weigh is not None
-            w = view.once(self.weights_key, partial(self.weigh, view))
+            w = view.cached(self.weights_key, partial(self.weigh, view))
             return w * view.reward, w
 
     def columns(self, view: View) -> Columns:
@@ -119,7 +119,7 @@ class ContributionFit(Fitted):
             moments, (total, *weight) = view.standard(self.kinds)[str(self.fused)]
         else:
             moments_key = ("moments", *self.rows_key)
-            moments, total = view.once(moments_key, partial(self._moments, view, ALL))
+            moments, total = view.cached(moments_key, partial(self._moments, view, ALL))
         totals = {self.total: total}
         if self.aggregate != "mean":
             y, w = (None, weight[0][:, None]) if self.single and weight else self.rows(view)
@@ -164,9 +164,9 @@ class ContributionFit(Fitted):
         return PositionSums(keys, np.stack([r, y, w], axis=1), gram.transpose(2, 0, 1))
 
     @np.errstate(over="ignore", invalid="ignore")
-    def solve(self, sums: ColumnSums, more: Moments, whole: Solution | None = None) -> Solution:
+    def solve(self, sums: ColumnSums, extras: Moments, overall: Solution | None = None) -> Solution:
         """Return the value of the page, and of each position where all rows are summed."""
-        moments, metric = self._checked(more), logged(self.workspace.metric)
+        moments, metric = self._checked(extras), logged(self.workspace.metric)
         block = sums.block(self.y)
         if block is not None and block.by_unit is not None:
             errors = [sums.position(self.w, k, block).stderr for k in range(moments.K)]
@@ -174,7 +174,7 @@ class ContributionFit(Fitted):
         elif sums.rows.units != moments.n:
             moments = replace(moments, units=sums.rows.units)
         aggregate = _AGGREGATES[self.aggregate](self, sums)
-        places = range(moments.K) if block is not None and whole is None else ()
+        places = range(moments.K) if block is not None and overall is None else ()
         flags, details = self.notes(moments)
         return Solution(
             self.widened(aggregate.page()),
@@ -266,7 +266,7 @@ class Control(Mean):
         """Return the value of position k."""
         fit, rows, block = self.fit, self.sums.rows, self.sums.block(self.fit.y)
         assert block is not None and block.cross is not None
-        numbers, y = [block.beside.index(key) for key in fit.page_w], block.keys.index(fit.y)
+        numbers, y = [block.row_keys.index(key) for key in fit.page_w], block.keys.index(fit.y)
         second = block.cross[k, y, numbers] / rows.n
         covariance = spread(second, block.total[k, y] / rows.n * self.mean, rows.n)
         places = [len(block.keys) + number for number in numbers]

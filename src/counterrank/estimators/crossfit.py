@@ -82,7 +82,7 @@ DEFAULTS = CrossFitDefaults()
 def trained(workspace: Workspace, *, rich: bool = True) -> Training | None:
     """Return the training rows of closed-form models; None where their sums would not fit into memory."""
     make = partial(train, workspace.source, seed=workspace.seed, rich=rich)
-    return workspace.once(("training", rich), make)
+    return workspace.cached(("training", rich), make)
 
 
 def close_models(workspace: Workspace) -> Close | None:
@@ -95,7 +95,7 @@ def close_models(workspace: Workspace) -> Close | None:
         return fit_close(training, seed=workspace.seed)
 
     allowed = has_closed_form(workspace.ratios, workspace.target)
-    return workspace.once("close models", fitted) if allowed else None
+    return workspace.cached("close models", fitted) if allowed else None
 
 
 def closed_models(workspace: Workspace) -> tuple[RewardModel, ...]:
@@ -138,12 +138,12 @@ def predicted(view: View, model: RewardModel) -> tuple[Floats, Floats]:
         q = model.expected(plain_rankings(view), fold)
         return q, model.mean_under(view.batch, view.target, fold)
 
-    return view.once(("prediction", id(model)), ask)
+    return view.cached(("prediction", id(model)), ask)
 
 
 def plain_rankings(view: View) -> Rankings:
     """Return a view's logged rankings without scores, made once."""
-    return view.once("plain rankings", lambda: rankings_of(view.batch))
+    return view.cached("plain rankings", lambda: rankings_of(view.batch))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,7 +158,7 @@ class ModelAverage:
         """Number of folds."""
         return self.models[0].folds if self.models else 0
 
-    def each(self, rankings: Rankings, fold: Ints) -> Floats:
+    def by_model(self, rankings: Rankings, fold: Ints) -> Floats:
         """Return each model's expected rewards (M, m, K), by the fits that left out `fold` (m,)."""
         out = np.empty((len(self.models), *rankings.item.shape))
         for rows, block in rankings.parts():
@@ -168,7 +168,7 @@ class ModelAverage:
 
     def mean(self, rankings: Rankings, fold: Ints) -> Floats:
         """Return their average (m, K)."""
-        return np.tensordot(self.shares, self.each(rankings, fold), axes=1)
+        return np.tensordot(self.shares, self.by_model(rankings, fold), axes=1)
 
     def supported(self) -> "ModelAverage":
         """Return the average of the models that the log does not contradict."""
@@ -273,7 +273,9 @@ class Predictions(ModelAverage):
         for sign, drawn in pages:
             draws_per_row = max(drawn.m // max(n, 1), 1)
             folds = np.repeat(fold, draws_per_row)
-            mean += sign * average.each(drawn, folds).reshape(-1, n, draws_per_row, K).mean(axis=2)
+            mean += sign * average.by_model(drawn, folds).reshape(-1, n, draws_per_row, K).mean(
+                axis=2
+            )
             if volume is not None:
                 clicks = self._clicks(average, drawn, folds)
                 volume += sign * clicks.reshape(n, draws_per_row, K).mean(axis=1)
@@ -302,8 +304,8 @@ class Predictions(ModelAverage):
         subset = view.part(("compared", self.draws, size, rows.tobytes()), rows)
         if self.draws:
             pages, draws = self._pages(view, self.draws), drawn_once(view, self.draws, self.seed)
-            subset.once("rankings", lambda: self._logged(view).take(rows))
-            subset.once(("target draws", size), lambda: draws[rows, :size])
+            subset.cached("rankings", lambda: self._logged(view).take(rows))
+            subset.cached(("target draws", size), lambda: draws[rows, :size])
             count = np.arange(-(-size // len(pages)))
 
             def first() -> SignedRankings:
@@ -316,13 +318,13 @@ class Predictions(ModelAverage):
                     for (sign, page), drawn in zip(pages, drawn_rows, strict=True)
                 )
 
-            subset.once(("drawn rankings", size), first)
+            subset.cached(("drawn rankings", size), first)
         return subset
 
     def _logged(self, view: View) -> Rankings:
         if not self.draws:
             return plain_rankings(view)
-        return view.once("rankings", lambda: logged_rankings(view.batch, view.target))
+        return view.cached("rankings", lambda: logged_rankings(view.batch, view.target))
 
     def _pages(self, view: View, size: int) -> SignedRankings:
         """Return drawn rankings with signs, `size` a row in all: the target's (1), and the logger's (-1).
@@ -346,7 +348,7 @@ class Predictions(ModelAverage):
                 for sign, items in pages.items()
             )
 
-        return view.once(("drawn rankings", size), make)
+        return view.cached(("drawn rankings", size), make)
 
 
 #: Where a log allows no models.
@@ -504,7 +506,7 @@ def draws_for(rows: int | None) -> int:
 def drawn_once(view: View, size: int, seed: int) -> Ints:
     """Return `target_draws` of a view, drawn once."""
     first = view.draws_of
-    return first.once(
+    return first.cached(
         ("target draws", size), lambda: target_draws(first.batch, first.target, size, seed)
     )
 
@@ -512,7 +514,9 @@ def drawn_once(view: View, size: int, seed: int) -> Ints:
 def logger_draws(view: View, logger: Policy, size: int, seed: int) -> Ints:
     """Return (n, size, K) rankings of the logger by the numbers that draw the target's, drawn once."""
     first = view.draws_of
-    return first.once(("logger draws", size), lambda: paired_draws(first.batch, logger, size, seed))
+    return first.cached(
+        ("logger draws", size), lambda: paired_draws(first.batch, logger, size, seed)
+    )
 
 
 def logged_rankings(batch: RankingLog, target: str) -> Rankings:

@@ -78,7 +78,7 @@ def reward_model(workspace: Workspace, model: Any = "best") -> RewardModel:
             return (closed_models(workspace) or fit_close(training, seed=seed).models)[0]
         return fit_linear(training, seed=seed, curved=rich)
 
-    return workspace.once(("model", named or id(model)), fitted)
+    return workspace.cached(("model", named or id(model)), fitted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +255,7 @@ class CascadeDR(Estimator):
                 return linear.cascade(view.batch, view.target)
 
             return model_fit(self.name, workspace, self.traits, above, weights, linear.details)
-        drawn = workspace.once(
+        drawn = workspace.cached(
             "click models above",
             lambda: fit_drawn(workspace, *training_pages(workspace), competition=False),
         )

@@ -402,7 +402,7 @@ class PositionBased(Estimator):
             from_file = isinstance(curve, (str, os.PathLike))
             numbers = read_position_curve(curve) if from_file else as_curve(curve)
         # Fitted once for all estimators with the same curve.
-        fitted = workspace.once(
+        fitted = workspace.cached(
             ("examination", None if numbers is None else numbers.tobytes()),
             lambda: fit_examination(workspace.source, numbers, seed=workspace.seed),
         )

@@ -173,13 +173,13 @@ def supported_mask(ratios: Ratios, mask: Bools, on_missing: str) -> Bools:
     """Return the mask itself, or its smallest superset that the log's propensities support."""
     if on_missing not in ("error", "superset"):
         raise ConfigError(f"on_missing is '{on_missing}'; use 'error' or 'superset'")
-    needed = capability_of(mask)
+    capability = capability_of(mask)
     # A larger mask is unbiased whenever the smaller one is, because the items it adds have ratios of
     # mean one. Enlarging costs variance only.
-    if needed in ratios.supports:
+    if capability in ratios.supports:
         return mask
     if on_missing == "error":
-        ratios.need(needed)
+        ratios.need(capability)
     for capability in ("prefix", "joint"):
         if capability in ratios.supports:
             return superset_mask(mask, capability)
@@ -262,7 +262,7 @@ def behavior_weights(workspace: Workspace, behavior: Any) -> Weights:
     if named == "fit" or (isinstance(behavior, BehaviorTree) and behavior.forest is None):
         settings = workspace.tree if named else behavior
         key: Hashable = (_TREE, "default" if named else id(behavior))
-        tree = workspace.once(
+        tree = workspace.cached(
             key,
             lambda: fit_source(
                 workspace.source,

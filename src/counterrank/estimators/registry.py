@@ -54,7 +54,7 @@ def _ours() -> list[str]:
     return [*PLAIN, *aggregates, *wrapped, *WORDS, *_EXAMPLES]
 
 
-def _made(name: EstimatorName) -> Estimator | None:
+def _estimator_named(name: EstimatorName) -> Estimator | None:
     """Return the estimator that a name of the grammar asks for, None where it is not one of ours."""
     if name.text in WORDS:
         return WORDS[name.text]()
@@ -109,7 +109,7 @@ def with_position_curve(
 def names() -> list[str]:
     """Return the names of all estimators without a parameter in the name, and examples of those with one."""
     ours = _ours()
-    return [*ours, *plugins.found(plugins.ESTIMATORS, taken=ours)]
+    return [*ours, *plugins.plugins_of(plugins.ESTIMATORS, reserved=ours)]
 
 
 def get(name: str) -> Estimator:
@@ -119,12 +119,12 @@ def get(name: str) -> Estimator:
     ('order-3', 'dr-order-2', 'snrips')
     """
     plain = name.strip().lower()
-    ours = _made(parse(plain))
+    ours = _estimator_named(parse(plain))
     if ours is not None:
         return ours
     of_plugins = {
         name.lower(): point
-        for name, point in plugins.found(plugins.ESTIMATORS, taken=_ours()).items()
+        for name, point in plugins.plugins_of(plugins.ESTIMATORS, reserved=_ours()).items()
     }
     if plain in of_plugins:
         return _from_plugin(of_plugins[plain])

@@ -11,7 +11,7 @@ from counterrank.common.errors import ConfigError
 from counterrank.common.findings import FAILED, Finding
 from counterrank.common.options import SHARE
 from counterrank.common.records import Json, Record, RecordResult, optional
-from counterrank.common.texts import listed
+from counterrank.common.texts import comma_separated
 from counterrank.estimators import decisive
 from counterrank.evaluation.arm_checks import SampleRatio
 from counterrank.evaluation.result import GuardrailResult, Segment, unknown
@@ -92,9 +92,9 @@ class ArmMetric(Record):
         for lift in self.lifts:
             if lift.to == to:
                 return lift
-        known = listed([lift.to for lift in self.lifts])
+        arm_names = comma_separated([lift.to for lift in self.lifts])
         raise ConfigError(
-            f"there is no lift of '{to}' over '{self.lifts[0].source}'; known: {known}"
+            f"there is no lift of '{to}' over '{self.lifts[0].source}'; arm_names: {arm_names}"
         )
 
 

@@ -12,7 +12,7 @@ from counterrank.common.blas import single_blas_thread
 from counterrank.common.errors import ConfigError
 from counterrank.common.findings import Finding
 from counterrank.common.options import LEVEL, SEED, SHARE
-from counterrank.common.texts import listed
+from counterrank.common.texts import comma_separated
 from counterrank.evaluation.abtest_result import ABTest
 from counterrank.evaluation.arm_checks import (
     findings_of_test,
@@ -130,8 +130,10 @@ def abtest(  # noqa: PLR0913
     planned = planned_shares(shares, names)
     base = names[0] if baseline is None else baseline
     if base not in names:
-        raise ConfigError(f"there is no arm '{base}' to compare with; arms are {listed(names)}")
-    rows = ServedRows.of(test_log, labels_of(test_log, column), names)
+        raise ConfigError(
+            f"there is no arm '{base}' to compare with; arms are {comma_separated(names)}"
+        )
+    rows = ServedRows.from_log(test_log, labels_of(test_log, column), names)
     looks = Looks(SEQUENTIAL_ROWS if sequential is True else sequential or None)
     a_day = None if time is None else test_log.n / len(np.unique(days_of(test_log, time)))
     ratio, mismatch = sample_ratio(rows, planned)
@@ -174,5 +176,5 @@ def _lifts(
         ]
         for pair in pairs
     }
-    table = ArmTable.of(rows, metrics, pairs, seed)
+    table = ArmTable.from_rows(rows, metrics, pairs, seed)
     return ArmLifts(rows, table, metrics, pairs, level, looks, doubts)

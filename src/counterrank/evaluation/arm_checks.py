@@ -17,7 +17,7 @@ from counterrank.common.errors import ConfigError
 from counterrank.common.findings import FAILED, WARNED, Finding
 from counterrank.common.messages import say
 from counterrank.common.records import Record
-from counterrank.common.texts import in_percent, listed
+from counterrank.common.texts import comma_separated, in_percent
 from counterrank.data.source import MemorySource
 from counterrank.estimators import can_model
 from counterrank.evaluation.arm_table import Pair, ServedRows
@@ -153,7 +153,7 @@ def planned_shares(text: str, names: Sequence[str]) -> dict[str, float]:
     positive = all(0 < share < math.inf for share in shares.values())
     if text and not (set(shares) == set(names) and positive):
         raise ConfigError(
-            f"'{text}' does not give each of the arms {listed(names)} a planned share",
+            f"'{text}' does not give each of the arms {comma_separated(names)} a planned share",
             remedy=f"write {','.join(f'{name}=1' for name in names)} with the planned shares",
         )
     return shares

@@ -51,9 +51,11 @@ class ServedRows:
     weights: Floats
 
     @classmethod
-    def of(cls, log: RankingLog, labels: NDArray[np.str_], names: Sequence[str]) -> ServedRows:
+    def from_log(
+        cls, log: RankingLog, labels: NDArray[np.str_], names: Sequence[str]
+    ) -> ServedRows:
         """Return the rows of a log; pages that their own arm never shows are refused."""
-        strata = Strata.of(labels, log.unit)
+        strata = Strata.from_arrays(labels, log.unit)
         alone = np.flatnonzero(strata.units_by_arm < 2)
         if len(alone):
             raise LogError(
@@ -92,7 +94,9 @@ class ArmTable:
     controls: Mapping[tuple[Measure, Pair], Floats]
 
     @classmethod
-    def of(cls, rows: ServedRows, metrics: Metrics, pairs: Sequence[Pair], seed: int) -> ArmTable:
+    def from_rows(
+        cls, rows: ServedRows, metrics: Metrics, pairs: Sequence[Pair], seed: int
+    ) -> ArmTable:
         """Return the table of a test; a measure that does not vary is refused."""
         served = (rows.strata.arm[:, None] == np.arange(len(rows.names))) / rows.shares
         rewards: dict[Measure, Floats] = {}
@@ -139,7 +143,7 @@ class ArmTable:
         """Return the table of some rows; None where an arm has fewer than two units there."""
         arm = self.strata.arm[inside]
         A = self.served.shape[1]
-        strata = Strata.of(arm, self.strata.unit[inside])
+        strata = Strata.from_arrays(arm, self.strata.unit[inside])
         if len(np.unique(arm)) < A or (strata.units_by_arm < 2).any():
             return None
         # By chance the arms have other shares here than in all rows, for which weights and controls have

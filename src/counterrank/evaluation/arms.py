@@ -56,7 +56,7 @@ class Pair(Record):
     verdict: str = ""
 
     @classmethod
-    def of(
+    def compared(
         cls, source: str, estimate: Estimate, earned: Quantity, base: float, verdict: str
     ) -> Self:
         """Return an estimate of an arm beside what it earned.
@@ -102,7 +102,7 @@ class ValidationSummary(Record):
     relative_bias: float = math.nan
 
     @classmethod
-    def of(
+    def from_pairs(
         cls, pairs: Sequence[Pair], claimed_better: int, bias_stderr: float, level: float
     ) -> Self:
         """Return the summary; `bias_stderr` is the error of the mean of predicted - earned."""
@@ -240,14 +240,18 @@ def _validated(
         if target != name
     }
     pairs = tuple(
-        Pair.of(
-            name, estimate, earned[target], earned[name].value, results[name].verdict.of(target)
+        Pair.compared(
+            name,
+            estimate,
+            earned[target],
+            earned[name].value,
+            results[name].verdict.level_of(target),
         )
         for (name, target), estimate in estimates.items()
     )
     claims = sum(estimate.lift.low > 0 for estimate in estimates.values())
     error = math.sqrt(_bias_variance(estimates, results))
-    return Validation(pairs, ValidationSummary.of(pairs, claims, error, level), metric.name)
+    return Validation(pairs, ValidationSummary.from_pairs(pairs, claims, error, level), metric.name)
 
 
 def earned_by(arm_log: RankingLog, metric: Metric) -> Quantity:

@@ -207,7 +207,7 @@ def _fit_metric(
         time=options.time,
         checks=checks,
         weighed=not all(fit.traits.user_model for fit in fits),
-        like=None if primary is None else primary.auditor,
+        template=None if primary is None else primary.auditor,
     )
     return MetricFits(
         metric,

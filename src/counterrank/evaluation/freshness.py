@@ -29,7 +29,7 @@ class Later:
     until: str
 
     @classmethod
-    def of(cls, until: "str | date | float", column: str | None) -> Self:
+    def parse(cls, until: "str | date | float", column: str | None) -> Self:
         """Return the filter of what a user gave: a text, a date, a time, or the number of a day."""
         if column is None:
             raise ConfigError(

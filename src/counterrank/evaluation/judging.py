@@ -88,7 +88,7 @@ EXPLORE = "a logging policy that explores more"
 Found = Finding | None
 
 
-def _found(status: Outcome, text: str, *remedies: str, rows: int | None = None) -> Finding:
+def _finding(status: Outcome, text: str, *remedies: str, rows: int | None = None) -> Finding:
     """Return what a check says; `reasons` adds its code and the target. What passed needs no remedy."""
     if status is PASSED:
         return Finding("", status, text)
@@ -120,14 +120,14 @@ def estimable(e: TargetEvidence) -> Found:
     """There is an estimate."""
     reason = e.estimate.not_estimable
     advice = "see what the audit says, and log more widely"
-    return _found(FAILED, f"not estimable: {reason}", advice) if reason else None
+    return _finding(FAILED, f"not estimable: {reason}", advice) if reason else None
 
 
 def model_alone(e: TargetEvidence) -> Found:
     """An estimate by a model of users alone, which no weight can contradict, is directional at best."""
     if e.estimate.traits is not None and e.estimate.traits.user_model:
         reason = f"'{e.estimate.basis}' rests on a model of users that this log cannot check"
-        return _found(
+        return _finding(
             WARNED,
             reason,
             "random swaps or slots for a few percent of requests, with logged probabilities",
@@ -136,7 +136,7 @@ def model_alone(e: TargetEvidence) -> Found:
         return None
     share = in_percent(e.estimate.unreached, 0)
     reason = f"{share} of what the target shows together has too little weight in the log"
-    return _found(WARNED, f"{reason}: most of the change is what models expect", EXPLORE)
+    return _finding(WARNED, f"{reason}: most of the change is what models expect", EXPLORE)
 
 
 def units(e: TargetEvidence) -> Found:
@@ -157,7 +157,7 @@ def units(e: TargetEvidence) -> Found:
     if doubt and not e.independent:
         status = worst((WARNED, line.status(e.units)))
         option = say("--independent-rows", python="independent_rows=True")
-        return _found(status, doubt, owner, f"say {option} if no visitor has two rows")
+        return _finding(status, doubt, owner, f"say {option} if no visitor has two rows")
     factor = line.reliable / max(e.units, 1)
     reason = f"{e.units:,} independent rows or users"
     return _short(line.status(e.units), reason, e.estimate.n, factor)
@@ -188,7 +188,7 @@ def ess(e: TargetEvidence) -> Found:
             return _short(WARNED, reason, judged.n, factor, f"{EXPLORE} there")
     if moments is not None and tail_index(moments) > THRESHOLDS["tail"].reliable:
         advice = f"{EXPLORE}: with such a tail, effective rows grow much more slowly than rows"
-        return _found(status, reason, advice)
+        return _finding(status, reason, advice)
     return _short(status, reason, judged.n, line.reliable / max(rows, 1.0), EXPLORE)
 
 
@@ -206,7 +206,7 @@ def tail(e: TargetEvidence) -> Found:
     if moments is None:
         return None
     value = tail_index(moments)
-    return _found(
+    return _finding(
         _softened(THRESHOLDS["tail"].status(value), e),
         f"the largest weights fall off with a tail index of {value:.2f}",
         "an estimator with lighter weights (lower interaction order, self-normalised)",
@@ -219,7 +219,7 @@ def concentration(e: TargetEvidence) -> Found:
     if moments is None:
         return None
     value = largest_weight_share(moments)
-    return _found(
+    return _finding(
         _softened(THRESHOLDS["concentration"].status(value), e),
         f"one ranking carries at most {in_percent(value)} of the weight",
         MORE_ROWS,
@@ -240,14 +240,16 @@ def mean_weight(e: TargetEvidence) -> Found:
     off = float(np.abs(test.mean - 1).max())
     if test.p_value * len(tests) > SIGNIFICANT:
         where = f"{test.mean[furthest]:.3g} at position {furthest + 1}"
-        return _found(PASSED, f"weights average 1 within chance (furthest: {where})")
+        return _finding(PASSED, f"weights average 1 within chance (furthest: {where})")
     status = worst((WARNED, THRESHOLDS["mean-weight"].status(off)))
     reason = (
         f"weights average {test.mean[furthest]:.3g} instead of 1 at position {furthest + 1} (p = "
         f"{test.p_value:.1g}): wrong propensities or target probabilities, items never shown, or a "
         f"tail not yet seen{scale_of(test.mean)}"
     )
-    return _found(status, reason, "run 'counterrank check' on this log: it names the likely cause")
+    return _finding(
+        status, reason, "run 'counterrank check' on this log: it names the likely cause"
+    )
 
 
 def support(e: TargetEvidence) -> Found:
@@ -262,7 +264,7 @@ def support(e: TargetEvidence) -> Found:
         f"the target puts {in_percent(shares[worst])} of position {worst + 1} on items the logger "
         "hardly ever shows"
     )
-    return _found(
+    return _finding(
         line.status(float(shares[worst])),
         reason,
         f"explore those items at position {', '.join(map(str, weak))}",
@@ -272,7 +274,7 @@ def support(e: TargetEvidence) -> Found:
 def agreement(e: TargetEvidence) -> Found:
     """Estimators with weaker assumptions agree with the recommended one within their errors."""
     if e.assumption_free:
-        return _found(PASSED, "the estimator assumes nothing about how items affect each other")
+        return _finding(PASSED, "the estimator assumes nothing about how items affect each other")
     usable = [rival for rival in e.rivals if rival.usable]
     # What the interval already allows for bias is no contradiction, and stands in where nobody
     # could contradict.
@@ -291,7 +293,7 @@ def agreement(e: TargetEvidence) -> Found:
         distant = [rival for rival in doubts if abs(rival.difference) - allowed > half / 2]
         if distant or _turned(e):
             return _doubted(e, distant, names)
-        return _found(
+        return _finding(
             PASSED, f"compatible with {names}, which assume{'s' if len(usable) == 1 else ''} less"
         )
     worst = max(apart, key=lambda rival: abs(rival.difference))
@@ -303,7 +305,7 @@ def agreement(e: TargetEvidence) -> Found:
         f"by {distance:.1f} times the half-width of the interval: items seem to affect each other"
     )
     # Which of two is right no difference says: where users compare items, the one that assumes less may be off.
-    return _found(THRESHOLDS["agreement"].status(distance), reason, EXPLORE, "an A/B test")
+    return _finding(THRESHOLDS["agreement"].status(distance), reason, EXPLORE, "an A/B test")
 
 
 def _turned(e: TargetEvidence) -> bool:
@@ -322,16 +324,18 @@ def _doubted(e: TargetEvidence, distant: Sequence[Rival], names: str) -> Finding
             f"{worst.stderr:.2g} on the same rows"
         )
     advice = f"{EXPLORE}, until the estimators agree or clearly differ"
-    return _found(WARNED, reason, MORE_ROWS, advice)
+    return _finding(WARNED, reason, MORE_ROWS, advice)
 
 
 def _unchecked(rivals: Sequence[Rival], allowed: float) -> Finding:
     names = ", ".join(rival.name for rival in rivals) or "none was run"
     reason = f"no estimator with fewer assumptions is precise enough to check this one ({names})"
     if allowed > 0:
-        return _found(PASSED, f"{reason}; its interval allows for a bias of {allowed:.3g} instead")
+        return _finding(
+            PASSED, f"{reason}; its interval allows for a bias of {allowed:.3g} instead"
+        )
     remedy = f"run more estimators: {say('--estimators', 'all')}"
-    return _found(WARNED, reason, MORE_ROWS, EXPLORE, remedy)
+    return _finding(WARNED, reason, MORE_ROWS, EXPLORE, remedy)
 
 
 def auto(e: TargetEvidence) -> Found:
@@ -339,7 +343,7 @@ def auto(e: TargetEvidence) -> Found:
     name = e.estimate.estimator
     if name == "auto":
         return None
-    return _found(
+    return _finding(
         WARNED,
         f"'auto' was not run: nothing in the interval of '{name}' allows for bias, and what "
         "'auto' would say of this log is not known",
@@ -357,7 +361,7 @@ def precision(e: TargetEvidence) -> Found:
     # Five times, as the table's own lines are apart.
     loose = line.directional if e.practical is None else 5 * goal
     if not math.isfinite(half):
-        return _found(FAILED, "the interval cannot be computed", MORE_ROWS)
+        return _finding(FAILED, "the interval cannot be computed", MORE_ROWS)
     status = PASSED if relative <= goal or half <= abs(lift.value) / 2 else WARNED
     if status == WARNED and relative > loose and half > abs(lift.value):
         status = FAILED
@@ -379,7 +383,7 @@ def propensities(e: TargetEvidence) -> Found:
         if e.sign_changes_at is None
         else f"; wrong by a factor of {e.sign_changes_at:.2f} they turn the sign"
     )
-    return _found(
+    return _finding(
         WARNED,
         f"propensities were estimated, not logged{turns}",
         "log the probability of each shown item when it is shown",
@@ -394,21 +398,21 @@ def fresh_target(e: TargetEvidence) -> Found:
         f"{say('--target-trained-until', 'DATE')} {say('--time', 'COLUMN')}"
     )
     if e.learned_here:
-        return _found(WARNED, f"'{name}' was learned from this log", f"a later log, or {split}")
+        return _finding(WARNED, f"'{name}' was learned from this log", f"a later log, or {split}")
     if e.trained_until is not None:
-        return _found(
+        return _finding(
             PASSED, f"'{name}' was trained until {e.trained_until}; only later rows count"
         )
     if e.fresh:
-        return _found(PASSED, f"'{name}' was not trained on this log, as declared")
+        return _finding(PASSED, f"'{name}' was not trained on this log, as declared")
     declared = say("--target-is-fresh", python="target_is_fresh=True")
     if e.learned_elsewhere:
-        return _found(
+        return _finding(
             WARNED,
             f"'{name}' was learned from other rows than these: its file says so, and not whether some are in both",
             f"if none are: {declared}. If some are, {split}",
         )
-    return _found(
+    return _finding(
         WARNED,
         f"'{name}' may have been trained on this log; its noise would then look like a lift",
         f"if '{name}' was not trained on this log: {declared}. If it was, {split}",
@@ -459,13 +463,15 @@ def _softened(status: Outcome, e: TargetEvidence) -> Outcome:
 def _short(status: Outcome, text: str, n: int, factor: float, *instead: str) -> Finding:
     """Return what a check says that more rows would satisfy: how many, and what would do instead."""
     if not math.isfinite(factor):
-        return _found(status, text, MORE_ROWS, *instead)
+        return _finding(status, text, MORE_ROWS, *instead)
     if factor > ABSURD:
         *alternatives, last = instead or (EXPLORE, "an A/B test")
-        return _found(status, text, *alternatives, f"{last}: no number of rows like these would do")
+        return _finding(
+            status, text, *alternatives, f"{last}: no number of rows like these would do"
+        )
     enough = round_up(n * factor)
     remedy = f"about {enough:,} rows like these ({_times(factor)} times as many)"
-    return _found(status, text, remedy, *instead, rows=enough)
+    return _finding(status, text, remedy, *instead, rows=enough)
 
 
 #: More times as many rows than this are no advice.

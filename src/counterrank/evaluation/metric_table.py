@@ -25,7 +25,14 @@ from counterrank.evaluation.result import (
 )
 from counterrank.evaluation.solve import Table
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics
-from counterrank.statistics import Looks, Number, Quantity, contrast, correlations, together
+from counterrank.statistics import (
+    Looks,
+    Number,
+    Quantity,
+    contrast,
+    correlations,
+    simultaneous_level,
+)
 
 SHIP, HOLD, TEST = "ship", "hold", "test"
 SAFE, BROKEN, OPEN = "safe", "broken", "open"
@@ -73,8 +80,8 @@ def metric_results(metric_table: MetricTable) -> tuple[MetricResult, ...]:
     levels = dict.fromkeys(options.targets, options.level)
     if len(metrics) > 1:
         for target in levels:
-            lifts = [table.against(metric, target)[0] for metric in metrics]
-            levels[target] = together(correlations(lifts), options.level)
+            lifts = [table.lift(metric, target)[0] for metric in metrics]
+            levels[target] = simultaneous_level(correlations(lifts), options.level)
     return tuple(_result(metric, metric_table, levels) for metric in metrics)
 
 
@@ -165,7 +172,9 @@ def _ratio_estimate(metric: Metric, target: str, metric_table: MetricTable) -> E
         not_estimable=reason,
         flags=flags,
     )
-    return Estimate.of(ratio, target, numerator.name, level=options.level, looks=options.looks)
+    return Estimate.from_solution(
+        ratio, target, numerator.name, level=options.level, looks=options.looks
+    )
 
 
 def _weakest(metric: Metric, verdicts: Sequence[Verdict], metric_table: MetricTable) -> Verdict:
@@ -216,7 +225,10 @@ def guardrail_results(
 def _rails(
     guardrail: Guardrail, result: MetricResult, target: str, metric_table: MetricTable
 ) -> list[Rail]:
-    metric, evidence = metric_table.metrics.metric(guardrail.metric), result.verdict.of(target)
+    metric, evidence = (
+        metric_table.metrics.metric(guardrail.metric),
+        result.verdict.level_of(target),
+    )
     if not guardrail.by:
         return [_rail(guardrail, result.estimate(target), evidence)]
     groups = metric_table.judgements[metric.measures[0]].groups[target]
@@ -240,13 +252,13 @@ def judged(rails: Sequence[Rail], level: float, looks: Looks) -> list[GuardrailR
     if not rails:
         return []
     # Groups of rows stand there as independent of everything else.
-    whole = {
+    ungrouped = {
         i: rail.lift for i, rail in enumerate(rails) if rail.lift is not None and not rail.group
     }
     family = np.eye(len(rails))
-    if whole:
-        family[np.ix_([*whole], [*whole])] = correlations([*whole.values()])
-    joint = together(family, level)
+    if ungrouped:
+        family[np.ix_([*ungrouped], [*ungrouped])] = correlations([*ungrouped.values()])
+    joint = simultaneous_level(family, level)
     return [_judged(rail, joint, looks) for rail in rails]
 
 
@@ -289,7 +301,7 @@ def decided(
         low, high = joint[0], shown[1]
         if primary.lower_is_better:
             low, high = -joint[1], -shown[0]
-        evidence = LEVELS[0] if estimate.not_estimable else primary.verdict.of(target)
+        evidence = LEVELS[0] if estimate.not_estimable else primary.verdict.level_of(target)
         standings[target] = low, high, evidence
     return decision(primary.name, standings, guardrails)
 

@@ -39,15 +39,17 @@ def on_scored_rows(source: Source, options: Options, work: Work) -> Evaluation:
     names, baseline = options.targets, options.baseline
     candidates = [name for name in names if name != baseline]
     together = options.weights_out is not None or len(candidates) == 1
-    counts = {scored.target: scored for scored in count_scored(source, names, every=False)}
+    counts = {scored.target: scored for scored in count_scored(source, names, whole_log=False)}
     if together or not counts:
         rows, coverages = scored_rows(source, names)
         result = work(rows, options, coverages)
-        if together or all(scored.kept == scored.rows for scored in coverages):
+        if together or all(scored.scored_rows_count == scored.rows for scored in coverages):
             return result
         # The first rows of a long log lacked nothing.
-        counts = {scored.target: scored for scored in count_scored(source, names, every=True)}
-    partly = [n for n, count in counts.items() if n in candidates and count.kept < count.rows]
+        counts = {scored.target: scored for scored in count_scored(source, names, whole_log=True)}
+    partly = [
+        n for n, count in counts.items() if n in candidates and count.scored_rows_count < count.rows
+    ]
     complete = [name for name in candidates if name not in partly]
     lost = [name for name in partly if counts[name].refused]
     groups = [complete, *([name] for name in partly if name not in lost)]

@@ -70,9 +70,9 @@ class Options(Request):
             else {},
             "primary": metrics.primary if metrics.named else None,
             "guardrails": tuple(metric.text for metric in metrics.guardrails),
-            "where": None if request.where is None else str(Where.of(request.where)),
+            "where": None if request.where is None else str(Where.parse(request.where)),
             "accept": answers_of(request.accept),
-            "events": {} if events is None else events.said,
+            "events": {} if events is None else events.record,
         }
         options = cls(**{**vars(request), **values})
         later = options.later
@@ -87,7 +87,7 @@ class Options(Request):
     def later(self) -> Later | None:
         """Keeps the rows after the training of the targets; None where that is not declared."""
         until = self.target_trained_until
-        return None if until is None else Later.of(until, self.time)
+        return None if until is None else Later.parse(until, self.time)
 
     @property
     def carried(self) -> tuple[str, ...]:

@@ -125,7 +125,7 @@ class Diagnostics(Record):
     order_path: dict[str, tuple[OrderPoint, ...]] = field(default_factory=dict)
     support: dict[str, Support] = field(default_factory=dict)
 
-    def of(self, target: str, estimator: str) -> WeightReport | None:
+    def weight_report(self, target: str, estimator: str) -> WeightReport | None:
         """Return the report on the weights of one estimate, None where it rests on none."""
         return self.weights.get(f"{target}/{estimator}")
 
@@ -161,7 +161,7 @@ class Verdict(Record):
     targets: dict[str, Level] = field(default_factory=dict)
     reasons: tuple[Finding, ...] = ()
 
-    def of(self, target: str) -> str:
+    def level_of(self, target: str) -> str:
         """Return the level of a target; that of all where it has none of its own."""
         return self.targets.get(target, self.level)
 
@@ -437,7 +437,7 @@ class Evaluation(TargetEstimates, RecordResult):
     baseline: str = LOGGER
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """Return the result that `to_dict` or a JSON file of `evaluate --json` describes.
 
         Raises
@@ -445,11 +445,11 @@ class Evaluation(TargetEstimates, RecordResult):
         ConfigError
             It is no evaluation, or a damaged one.
         """
-        cls.check_schema(found)
-        n = value_of(LogSummary, found.get("log"), "log").n
-        diagnostics = value_of(Json, found.get("diagnostics") or {}, "diagnostics")
+        cls.check_schema(content)
+        n = value_of(LogSummary, content.get("log"), "log").n
+        diagnostics = value_of(Json, content.get("diagnostics") or {}, "diagnostics")
         weights = {key: record for key, record in diagnostics.items() if "/" in key}
-        primary = {"estimates": found.get("estimates")}
+        primary = {"estimates": content.get("estimates")}
         metrics = [
             # What was fitted of the primary stands at the top.
             {
@@ -458,10 +458,14 @@ class Evaluation(TargetEstimates, RecordResult):
                     {**record, **primary} if record.get("primary") else record, n
                 ),
             }
-            for record in value_of(tuple[Json, ...], found.get("metrics") or [], "metrics")
+            for record in value_of(tuple[Json, ...], content.get("metrics") or [], "metrics")
         ]
-        complete = {**found, "diagnostics": {**diagnostics, "weights": weights}, "metrics": metrics}
-        return super().from_dict({**complete, "estimates": with_lifts(found, n)})
+        complete = {
+            **content,
+            "diagnostics": {**diagnostics, "weights": weights},
+            "metrics": metrics,
+        }
+        return super().from_dict({**complete, "estimates": with_lifts(content, n)})
 
     def to_dict(self) -> Json:
         """Return the JSON form: plain types only, NaN and infinities as null."""

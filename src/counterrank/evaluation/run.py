@@ -95,7 +95,7 @@ def evaluate(  # noqa: PLR0913
     primary: str | None = None,
     guardrails: Sequence[str | Guardrail] | str = (),
     baseline: str | None = None,
-    **more: Unpack[FurtherOptions],
+    **further: Unpack[FurtherOptions],
 ) -> Evaluation:
     """Return what each target policy would have earned on this log, and how far to believe it.
 
@@ -138,7 +138,7 @@ def evaluate(  # noqa: PLR0913
         "clicks by device >= -0.02" in every group, "clicks where device = 'mobile' >= -0.02" in one.
     baseline
         The policy that lifts are against: the name of a target, or "logger" (the default).
-    **more
+    **further
         Rarely needed, each by its name: `practical`, the smallest relative lift that matters, 0.01 for
         one per cent; `time`, the column with the time of each ranking; `target_trained_until`, the
         last day or time of the rows that a target was trained on, so that only later rows count;
@@ -173,8 +173,8 @@ def evaluate(  # noqa: PLR0913
     1.0
     """
     # Every argument but the log is a field of the request.
-    keywords = {name: value for name, value in locals().items() if name not in ("log", "more")}
-    request = Request.of(**keywords, **more)
+    keywords = {name: value for name, value in locals().items() if name not in ("log", "further")}
+    request = Request.from_keywords(**keywords, **further)
     reading, base = request.reading(), None if baseline == LOGGER else baseline
     metrics = Metrics.requested(log, reading, rewards, primary, guardrails, request.time)
     options = Options.of_request(request, metrics, reading.get("events"))
@@ -233,7 +233,7 @@ def _evaluated(
     )
     swept = source.reduce(sweep, label="estimating")
     for metric_fits in fits if metrics.named else ():
-        refuse_constant(metric_fits.measure, swept.whole.sums.mean(logged(metric_fits.metric)))
+        refuse_constant(metric_fits.measure, swept.all_rows.sums.mean(logged(metric_fits.metric)))
     # The same fits on resampled units whose propensities were estimated anew.
     unchecked = replace(sweep, cuts=(), checked=False)
     resampled = [replica.reduce(unchecked, label="bootstrap") for replica in replicas]

@@ -1,7 +1,7 @@
 """The third stage of an evaluation: the sums are solved once, and every lift is an operation on the solutions.
 
     table.value(metric, target)          a metric under a policy, as a quantity
-    table.against(metric, target)        its lift over the baseline, and the relative lift
+    table.lift(metric, target)           its lift over the baseline, and the relative lift
     table.estimate(fit)                  what an estimator says, with intervals
     table.groups[column, label]          the table of a group of rows
 
@@ -50,7 +50,7 @@ class Table:
     looks: Looks = ONCE
     groups: Mapping[Group, Table] = field(default_factory=dict)
 
-    def of(self, measure: Measure) -> MetricFits:
+    def fits_of(self, measure: Measure) -> MetricFits:
         """Return the fits of a measure."""
         return next(fits for fits in self.metrics if fits.measure == measure)
 
@@ -63,7 +63,7 @@ class Table:
         if measure.function is IMPRESSIONS:
             # Every policy shows as many items as were logged.
             return self.sums.mean(SHOWN)
-        fits = self.of(measure)
+        fits = self.fits_of(measure)
         if target is None:
             return self.earned(fits)
         solution = self.solutions[fits.recommended[target].key]
@@ -74,7 +74,7 @@ class Table:
         parts = [self.value(measure, target) for measure in metric.measures]
         return parts[0] if len(parts) == 1 else parts[0] / parts[1]
 
-    def against(self, metric: Metric, target: str) -> tuple[Quantity, Quantity]:
+    def lift(self, metric: Metric, target: str) -> tuple[Quantity, Quantity]:
         """Return the lift of a metric over the baseline, and the relative lift."""
         value = self.metric(metric, target)
         base = value if target == self.baseline else self.metric(metric, self.baseline)
@@ -92,7 +92,7 @@ class Table:
         pair, places = None, None
         if self.baseline is not None:
             base = self.base(fit)
-            solution = _beside(solution, base, fit.name, self.baseline)
+            solution = _without_missing_base(solution, base, fit.name, self.baseline)
             if base is not None and fit.target == self.baseline:
                 pair, places = (solution.total,) * 2, [(k, k) for k in solution.positions]
             elif base is not None:
@@ -102,7 +102,7 @@ class Table:
         if fit.diagnostic_only:
             # Judges are asked for their values of the page: errors at positions are most of the work.
             solution, places = replace(solution, positions=(), logged_positions=()), []
-        return Estimate.of(
+        return Estimate.from_solution(
             solution,
             fit.target,
             fit.name,
@@ -126,10 +126,10 @@ class Table:
             positions=tuple(self.sums.without(k, solution.controls) for k in solution.positions),
         )
 
-    def distance(self, fit: Fit, other: Fit) -> Quantity:
+    def distance(self, fit: Fit, second: Fit) -> Quantity:
         """Return the value of one fit less that of another, of the same target or not."""
-        solutions = [self.solutions[fit.key], self.solutions[other.key]]
-        if fit.target != other.target:
+        solutions = [self.solutions[fit.key], self.solutions[second.key]]
+        if fit.target != second.target:
             solutions = [self.beside_others(solution) for solution in solutions]
         return value_of(solutions[0]) - value_of(solutions[1])
 
@@ -149,7 +149,9 @@ def value_of(solution: Solution) -> Quantity:
     return replace(solution.total, value=math.nan) if solution.not_estimable else solution.total
 
 
-def _beside(solution: Solution, base: Solution | None, name: str, baseline: str) -> Solution:
+def _without_missing_base(
+    solution: Solution, base: Solution | None, name: str, baseline: str
+) -> Solution:
     """Return a solution without a value where there is none of the baseline."""
     if base is None:
         reason = f"'{name}' has no estimate of the baseline '{baseline}'"
@@ -179,9 +181,9 @@ def solve(
     replicas
         The sums over bootstrap replicas, whose propensities were estimated anew.
     """
-    solutions = _solutions(metrics, swept.whole, None)
+    solutions = _solutions(metrics, swept.all_rows, None)
     if replicas:
-        resampled = [_solutions(metrics, replica.whole, None) for replica in replicas]
+        resampled = [_solutions(metrics, replica.all_rows, None) for replica in replicas]
         solutions = {
             key: solution.with_replicas([draw[key] for draw in resampled])
             for key, solution in solutions.items()
@@ -202,7 +204,7 @@ def solve(
         for label, rows in sorted(swept.groups.items())
     }
     solutions = _refused(metrics, solutions, reasons)
-    return Table(metrics, swept.whole.sums, solutions, *lifts, groups)
+    return Table(metrics, swept.all_rows.sums, solutions, *lifts, groups)
 
 
 def _solutions(
@@ -213,7 +215,7 @@ def _solutions(
     for fits in metrics:
         recommended = {fit.key for fit in fits.recommended.values()}
         for fit in fits.fits:
-            summands = state.more.get(fit.fitted.key)
+            summands = state.extras.get(fit.fitted.key)
             if overall is not None:
                 if fit.key in recommended:
                     solutions[fit.key] = fit.fitted.solve(state.sums, summands, overall[fit.key])

@@ -71,7 +71,9 @@ class Sweep:
                     fingerprint, pages = with_pages(rewarded)
                 tallies.append(fits.auditor.partial(rewarded, views, pages))
                 rewards.append(reward_range(rewarded.reward))
-        all_rows = summed(batch, totals, columns, by_unit=self.by_unit, together=self._together())
+        all_rows = summed(
+            batch, totals, columns, by_unit=self.by_unit, together=self._fits_by_name()
+        )
         parts = {
             (cut.column, label): summed(batch, totals, groups, rows, by_unit=self.by_unit)
             for cut in self.cuts
@@ -94,7 +96,7 @@ class Sweep:
                 first.setdefault(alike, views[target])
             yield fits, rewarded, views
 
-    def _together(self) -> list[list[Key]]:
+    def _fits_by_name(self) -> list[list[Key]]:
         """Return fits of one metric and name, whose columns at positions are compared between targets."""
         if not self.paired:
             return []
@@ -109,12 +111,12 @@ class Sweep:
 class SweepSums(Summed):
     """The sum over batches of what an evaluation needs.
 
-    `whole` are the sums over all rows and `groups` those over groups of them; `tallies` is what was counted
+    `all_rows` are the sums over all rows and `groups` those over groups of them; `tallies` is what was counted
     for the checks of each metric, `rewards` the range of its rewards, `tops` the rows that move an estimate
     most, by the key of its total.
     """
 
-    whole: LogSums
+    all_rows: LogSums
     groups: Mapping[Group, LogSums] = field(default_factory=dict)
     fingerprint: Fingerprint | None = None
     tallies: tuple[Tallies, ...] = ()

@@ -406,7 +406,7 @@ class PlanInputs:
         ]
         # pi(a_k at k) E[r_k^2] (n, S, K).
         places = [
-            np.exp(drawn_pages.item_log_prob) * drawn_pages.q * alpha**2 * models.own
+            np.exp(drawn_pages.item_log_prob) * drawn_pages.q * alpha**2 * models.square
             for drawn_pages in target_pages
         ]
         kinds = [("optimum for whole pages", pages, page_log_prob)]

@@ -121,7 +121,7 @@ def single_positions(
     option: DrawnPages, target: DrawnPages, models: PageRewards, alpha: Floats
 ) -> PredictedError:
     """Return the predicted error of `iips`."""
-    square, shown = models.own, target.pages >= 0
+    square, shown = models.square, target.pages >= 0
     weight = ratio(target.item_log_prob, item_log_prob(option.policy, target.pages))
     reached = np.isfinite(weight) & shown
     # The expected reward of the target's item on pages of the option. The other items of such a page
@@ -191,7 +191,7 @@ def squared_reward(q: Floats, rewards: PageRewards, alpha: Floats) -> Floats:
     """Return E[Y^2] (n, S) of pages with expected rewards q (n, S, K)."""
     weighed = q * alpha
     products = np.einsum("nsk,kl,nsl->ns", weighed, rewards.pair, weighed)
-    total: Floats = q @ (alpha**2 * rewards.own) + products
+    total: Floats = q @ (alpha**2 * rewards.square) + products
     return total
 
 
@@ -244,10 +244,10 @@ def _rewards_on_pages(pages: Ints, items: Ints, models: PageRewards) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageRewards:
-    """Reward models on n requests, with the second moments `own` (K,) and `pair` (K, K) of rewards."""
+    """Reward models on n requests, with the second moments `square` (K,) and `pair` (K, K) of rewards."""
 
     models: ModelAverage
-    own: Floats
+    square: Floats
     pair: Floats
     requests: RankingLog
     logged: Rankings
@@ -275,7 +275,7 @@ class PageRewards:
         n, size, K = pages.shape
         shown = self.logged.others(pages, extra=attraction(self.logger, pages))
         folds = np.repeat(self.fold if fold is None else np.full(n, fold), size)
-        return self.models.each(shown, folds).reshape(-1, n, size, K)
+        return self.models.by_model(shown, folds).reshape(-1, n, size, K)
 
     def take(self, rows: Ints) -> PageRewards:
         """Return the same models on some of the requests."""
@@ -300,7 +300,7 @@ def fit_rewards(log: RankingLog, logger: Scored, seed: int) -> PageRewards:
 
 
 def second_moments(reward: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Return `own` (K,) and `pair` (K, K) from rewards (n, K) and their expectations.
+    """Return `square` (K,) and `pair` (K, K) from rewards (n, K) and their expectations.
 
     >>> own, pair = second_moments(np.eye(2), np.full((2, 2), 0.5))
     >>> own.tolist(), pair.tolist()

@@ -40,15 +40,15 @@ def families(logger: Scored, length: int, seed: int) -> list[Family]:
     noise = np.random.default_rng([seed, 11]).normal(size=logger.scores.shape)
     top = parse_policy("top")
 
-    def listed(size: float) -> Ints:
+    def top_items(size: float) -> Ints:
         best = Scored(logger.candidates, logger.scores + size * noise, top)
         return best.sample(length, np.random.default_rng(0))[:, 0]
 
-    today = listed(0.0)
+    today = top_items(0.0)
     shown = today >= 0
 
     def changed(size: float) -> float:
-        return float(((listed(size) != today) & shown).sum() / max(shown.sum(), 1))
+        return float(((top_items(size) != today) & shown).sum() / max(shown.sum(), 1))
 
     spread = spread_of(logger)
     sizes = spread * np.geomspace(1e-3, 30.0, 25)

@@ -46,10 +46,10 @@ class DetectableLift(Record):
     rows_needed: int | None
     weekly: float | None = None
 
-    def by_auto(self, factor: float, wanted: float, fewest: float) -> DetectableLift:
+    def by_auto(self, factor: float, requested: float, fewest: float) -> DetectableLift:
         """Return what `auto` detects, for which a lift must be a number of times as large.
 
-        Its interval shrinks with the root of the rows. `wanted` is the requested lift, `fewest` the effective
+        Its interval shrinks with the root of the rows. `requested` is the requested lift, `fewest` the effective
         rows below which there is no evidence.
         """
 
@@ -59,7 +59,7 @@ class DetectableLift(Record):
         rows: float | None = None
         if self.lift is not None:
             fewest_rows = fewest * self.rows / self.effective
-            rows = max(self.rows * (self.lift * factor / wanted) ** 2, fewest_rows)
+            rows = max(self.rows * (self.lift * factor / requested) ** 2, fewest_rows)
         elif self.rows_needed is not None:
             rows = self.rows_needed * factor**2
         return replace(

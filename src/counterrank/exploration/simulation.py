@@ -73,7 +73,7 @@ def simulated_log(models: PageRewards, spec: PolicySpec, rng: np.random.Generato
     pages = models.pages(served, 1, rng)
     return models.requests.changed(
         action=pages[:, 0],
-        reward=drawn_rewards(models.mean(pages)[:, 0], models.own, rng),
+        reward=drawn_rewards(models.mean(pages)[:, 0], models.square, rng),
         propensity=served,
         rewards={},
         dists={},

@@ -78,7 +78,7 @@ class Beside:
         return self.__fspath__() or self.named
 
     @property
-    def said(self) -> dict[str, str]:
+    def record(self) -> dict[str, str]:
         """How it was written, for the record of a result."""
         joined = ", ".join(written_keys(self.keys))
         return {"path": self.title} | ({"join": joined} if joined else {}) | self.further

@@ -242,7 +242,7 @@ def frame_on_cluster(runner: Runner, head: pa.Table, options: ReadOptions) -> Cl
         )
     if head.num_rows == 0:
         raise LogError("the log is empty: the frame has columns but no rows")
-    survey, n = Survey.of(resolve(head, options, in_memory=False), options, head), None
+    survey, n = Survey.begin(resolve(head, options, in_memory=False), options, head), None
     if survey.spec.layout == "long":
         raise LogError(
             "this frame has one row per position, and a ranking may lie in two partitions; "

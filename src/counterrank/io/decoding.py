@@ -24,7 +24,7 @@ from counterrank.common.messages import (
     row_name,
     say,
 )
-from counterrank.common.texts import listed, suggestion
+from counterrank.common.texts import comma_separated, suggestion
 from counterrank.data import validation
 from counterrank.data.log import LOGGING, Probabilities, Propensity, RankingLog
 from counterrank.io import tables, values
@@ -533,7 +533,7 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     if key is None:
         raise LogError(
             f"{path} has no column '{ITEM}'{suggestion(ITEM, columns)}",
-            remedy=f"columns are {listed(columns)}",
+            remedy=f"columns are {comma_separated(columns)}",
         )
     array = values.one_chunk(table[key])
     if names is None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from counterrank.common.errors import LogError
 from counterrank.common.findings import PASSED, WARNED, Finding
-from counterrank.common.texts import in_percent, listed, suggestion
+from counterrank.common.texts import comma_separated, in_percent, suggestion
 from counterrank.io import prepare, sql, tables, values
 from counterrank.io.beside import Beside
 from counterrank.io.files import DataFile, expand
@@ -192,7 +192,7 @@ class TableJoin:
         """Return the error of a table of which no row finds what it names."""
         return LogError(
             f"{self.title}: none of the {rows:,} {what}{self.difference()}",
-            remedy=f"join by columns that mean the same in both ({listed([k for k, _ in self.keys])})",
+            remedy=f"join by columns that mean the same in both ({comma_separated([k for k, _ in self.keys])})",
         )
 
     def difference(self) -> str:
@@ -224,7 +224,7 @@ def no_column(table: str, column: str, use: str, columns: Iterable[str]) -> LogE
     """Return the error of a column that a table lacks."""
     return LogError(
         f"{table} has no column '{column}' {use}{suggestion(column, columns)}",
-        remedy=f"columns are {listed(columns)}",
+        remedy=f"columns are {comma_separated(columns)}",
     )
 
 

@@ -199,7 +199,7 @@ def _path(key: str, value: Any) -> str:
 
 
 def _where(key: str, value: Any) -> Where:
-    return Where.of(value)
+    return Where.parse(value)
 
 
 def _policy(where: str, policy: Any) -> PolicySpec:
@@ -244,7 +244,7 @@ def _described(key: str, policies: Any) -> dict[str, PolicySpec]:
 class ReadOptions:
     """How to read a log: the options that `counterrank.read_log` explains, each in one form.
 
-    >>> ReadOptions.of(columns="action=items, reward=clicks", targets="new").columns["reward"]
+    >>> ReadOptions.from_keywords(columns="action=items, reward=clicks", targets="new").columns["reward"]
     'clicks'
     """
 
@@ -276,7 +276,7 @@ class ReadOptions:
     baseline: str | None = None
 
     @classmethod
-    def of(cls, **options: Any) -> Self:
+    def from_keywords(cls, **options: Any) -> Self:
         """Return options from keyword arguments, command-line texts or a TOML table; None is the default."""
         for key in options:
             if key not in _FORMS:
@@ -415,7 +415,7 @@ def refuse_unread(options: Mapping[str, Any]) -> None:
     # What evaluations themselves pass on.
     names = [name for name in options if name not in ("require_propensity", "position_weights")]
     if names:
-        ReadOptions.of(**{names[0]: options[names[0]]})
+        ReadOptions.from_keywords(**{names[0]: options[names[0]]})
         raise ConfigError(
             f"'{names[0]}' says how to read a log, and this one has been read; give it to read_log, "
             "scan_log or from_frame"

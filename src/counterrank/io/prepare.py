@@ -149,7 +149,7 @@ def _cut(
         def where(row: int, files: Any = files, rows: Any = rows) -> str:
             return place(files[row].as_py(), rows[row].as_py())
 
-        yield lists.of(piece, where)
+        yield lists.gathered(piece, where)
         del piece
 
 
@@ -247,7 +247,7 @@ class Lists:
             spec, layout="list", candidates=parts, position=None, renumber=False, **groups
         )
 
-    def of(self, table: pa.Table, place: PlaceOf) -> pa.Table:
+    def gathered(self, table: pa.Table, place: PlaceOf) -> pa.Table:
         """Return the rankings of rows that stand together; `place` says where a row comes from."""
         spec = self.spec
         ids = values.plain(values.one_chunk(table[spec.ranking]))

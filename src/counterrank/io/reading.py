@@ -112,7 +112,7 @@ def read_log(path: Path, *, format: str | None = None, **options: Unpack[LogOpti
     >>> import counterrank as cr
     >>> log = cr.read_log("log.parquet", targets="new", unit="user")  # doctest: +SKIP
     """
-    return read(path, ReadOptions.of(**options), format)
+    return read(path, ReadOptions.from_keywords(**options), format)
 
 
 def read(path: Path, options: ReadOptions, format: str | None = None) -> RankingLog:
@@ -161,7 +161,7 @@ def adapter(convert: Callable[[Path, ReadOptions], Converted]) -> Adapter:
 
     @wraps(convert)
     def read(path: Path, options: ReadOptions | None = None, **named: Any) -> RankingLog:
-        stated = ReadOptions.of(**named) if options is None else options
+        stated = ReadOptions.from_keywords(**named) if options is None else options
         with guard(os.fspath(path), prefix=True):
             table, table_options, notes = convert(path, stated)
             log = from_table(table, table_options)
@@ -190,7 +190,7 @@ def adapter_of(name: str | None) -> Adapter | None:
 
         reader = getattr(tracking, f"read_{name}")
         return reader
-    plugged = plugins.found(plugins.FORMATS, _TAKEN)
+    plugged = plugins.plugins_of(plugins.FORMATS, _TAKEN)
     if name not in plugged:
         names = [*_TAKEN, *plugged]
         raise ConfigError(
@@ -233,7 +233,7 @@ def from_frame(frame: object, **options: Any) -> RankingLog:
     >>> log.action.tolist(), log.K
     ([[0, 1], [2, -1]], 2)
     """
-    stated = ReadOptions.of(**options)
+    stated = ReadOptions.from_keywords(**options)
     with guard("the table"):
         return from_table(as_table(frame), stated)
 
@@ -260,7 +260,7 @@ def _from_rankings(
     table = tables.with_points(table, options.decimal)
     options = selecting(options, table)
     spec = replace(resolve(table, options, in_memory=True), scores=joined)
-    survey = Survey.of(spec, options, table)
+    survey = Survey.begin(spec, options, table)
     table, survey.spec = _by_ranking(table, survey.spec, options.events)
     survey.absorb(table)
     log = _decoded(table, survey.finish(table.slice(0, 1000)), 0, options.where)

@@ -101,7 +101,7 @@ def scan_log(
     >>> import counterrank as cr
     >>> source = cr.scan_log("log/*.parquet", targets="new", where="day >= 3")  # doctest: +SKIP
     """
-    return scan(path, ReadOptions.of(**options), format=format, workers=workers)
+    return scan(path, ReadOptions.from_keywords(**options), format=format, workers=workers)
 
 
 def scan(
@@ -301,7 +301,7 @@ def open_source(
     target that messages call so; further options go to the reader. Without `targets`, what is read
     into memory has those that it seems to have.
     """
-    condition = None if where is None else Where.of(where)
+    condition = None if where is None else Where.parse(where)
     kind, (names, columns, arrays) = _kind_of(log), _targets(targets)
     _check_engine(engine, kind)
     source: Source
@@ -324,7 +324,7 @@ def open_source(
             targets = names or None
         reading["columns"] = {**columns_of(reading.get("columns") or {}), **columns}
         outside = {*(reading.get("target_lists") or ()), *(() if kind in _CLUSTERS else arrays)}
-        options = ReadOptions.of(
+        options = ReadOptions.from_keywords(
             targets=None if targets is None else tuple(n for n in names if n not in outside),
             position_weights=position_weights,
             where=None if arrays else condition,
@@ -353,7 +353,7 @@ def _scored_targets(
     log: Any, kind: str, format: str | None, reading: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Return the targets of tables of scores and those described; none where only the whole log could tell."""
-    options = ReadOptions.of(**reading)
+    options = ReadOptions.from_keywords(**reading)
     if kind == "path" and adapter_of(format) is None:
         files = expand(log, format, decimal=options.decimal, version=options.version)
         columns = log_columns([tables.parquet(file) for file in files], options)

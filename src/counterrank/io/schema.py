@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from counterrank.common.errors import ConfigError, LogError, MissingColumnError, PropensityError
 from counterrank.common.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, TIES_DROPPED, say
-from counterrank.common.texts import listed, suggestion
+from counterrank.common.texts import comma_separated, suggestion
 from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.data.log import LOGGING, MEANING
 from counterrank.io import values
@@ -371,7 +371,7 @@ class _Resolver:
         return error(
             f"there is no column '{name}'{purpose}{suggestion(name, self.names)}"
             + (f", nor '{name}_1'" if numbered else ""),
-            remedy=f"columns are {listed(self.names)}{advice}",
+            remedy=f"columns are {comma_separated(self.names)}{advice}",
         )
 
     def no_policy(self, name: str) -> LogError:
@@ -386,7 +386,7 @@ class _Resolver:
             )
         advice = f". {_map_names({name: 'NAME'})}"
         if self.options.policies:
-            advice += f". Policies that rank by scores are {listed(self.options.policies)}"
+            advice += f". Policies that rank by scores are {comma_separated(self.options.policies)}"
         role = "baseline" if name == self.options.baseline else "target policy"
         return self.absent(shown, f" for the {role} {name}", numbered=True, advice=advice)
 
@@ -473,7 +473,7 @@ class _Resolver:
             shown = _shown(self.options.column("propensity"))
             raise PropensityError(
                 f"there is no column '{shown}' with the logging policy's propensities"
-                f"{suggestion(shown, self.names)}; columns are {listed(self.names)}. Map it with "
+                f"{suggestion(shown, self.names)}; columns are {comma_separated(self.names)}. Map it with "
                 f"{say('--columns', 'propensity=NAME')}",
                 remedy=(
                     "if none were logged, evaluate "

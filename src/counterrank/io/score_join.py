@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from counterrank.common.errors import ConfigError, LogError
 from counterrank.common.findings import PASSED, Finding
-from counterrank.common.texts import in_percent, listed
+from counterrank.common.texts import comma_separated, in_percent
 from counterrank.data.events import JoinedScores
 from counterrank.io import prepare, sql, tables, values
 from counterrank.io.beside import Scores
@@ -122,12 +122,12 @@ def described(scores: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
         columns = {mapped.get(name) or f"{target_of(name, path)}_scores": name for name in numeric}
         if len(columns) < len(numeric):
             raise ConfigError(
-                f"{scores.title}: several columns of {listed(numeric)} name the same target; say which "
+                f"{scores.title}: several columns of {comma_separated(numeric)} name the same target; say which "
                 'is whose, columns = {b = "score_b"} in [scores]'
             )
     if not columns:
         raise LogError(
-            f"{scores.title} has no column of scores: no number beside {listed(sorted(used))}",
+            f"{scores.title} has no column of scores: no number beside {comma_separated(sorted(used))}",
             remedy="add one numeric column per ranker, like score_b",
         )
     if clash := sorted({*columns} & {*log.names}):
@@ -163,7 +163,7 @@ def _usual_keys(scores: Scores, schema: pa.Schema, log: LogColumns) -> tuple[tup
     if not keys or not theirs:
         lacking = "the request" if theirs else "the item"
         raise LogError(
-            f"{scores.title}: no column is {lacking} in both tables; columns are {listed(schema.names)}",
+            f"{scores.title}: no column is {lacking} in both tables; columns are {comma_separated(schema.names)}",
             remedy='say which belong together, as "request,item" or "log_name=scores_name" '
             "(--scores-join; on= of counterrank.Scores)",
         )

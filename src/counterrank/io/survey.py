@@ -46,7 +46,7 @@ class Survey:
     largest: int = -1
 
     @classmethod
-    def of(cls, spec: LogSpec, options: ReadOptions, sample: pa.Table) -> Self:
+    def begin(cls, spec: LogSpec, options: ReadOptions, sample: pa.Table) -> Self:
         """Return an empty survey; huge ids, hashes for instance, are encoded unless the user says otherwise."""
         encode = options.encode_actions
         if encode is None:
@@ -275,7 +275,7 @@ def plan(
     entries, options, joined = with_scores(in_folders(entries, options.where), options)
     files, sample, spec, options = examined(entries, options, in_memory=False)
     spec = replace(spec, scores=joined)
-    survey = Survey.of(spec, options, sample)
+    survey = Survey.begin(spec, options, sample)
     files = [tables.parquet(file) for file in files]
     if spec.layout != "long" and options.events is None:
         return _planned(files, survey, sample, options)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from counterrank.common import stores
 from counterrank.common.errors import LogError
 from counterrank.common.messages import say
-from counterrank.common.texts import listed, suggestion
+from counterrank.common.texts import comma_separated, suggestion
 from counterrank.io import sql, values
 from counterrank.io.files import (
     DataFile,
@@ -284,7 +284,7 @@ def refuse_missing(columns: Sequence[str], available: Sequence[str]) -> None:
         if name not in available:
             raise LogError(
                 f"there is no column '{name}'{suggestion(name, available)}",
-                remedy=f"columns are {listed(available)}",
+                remedy=f"columns are {comma_separated(available)}",
             )
 
 

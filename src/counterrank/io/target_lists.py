@@ -11,7 +11,7 @@ import pyarrow as pa
 from counterrank.common.arrays import Ints
 from counterrank.common.errors import LogError
 from counterrank.common.messages import say
-from counterrank.common.texts import listed
+from counterrank.common.texts import comma_separated
 from counterrank.data.log import Probabilities, Propensity, RankingLog
 from counterrank.io import tables, values
 from counterrank.io.files import expand, guard
@@ -91,7 +91,7 @@ def _lists(path: str) -> dict[str, list[Any]]:
             if name not in columns:
                 raise LogError(
                     f"{file.path} has no column '{name}'; lists of a ranker have the "
-                    f"columns {', '.join(COLUMNS)}, here are {listed(columns)}"
+                    f"columns {', '.join(COLUMNS)}, here are {comma_separated(columns)}"
                 )
         pieces.append(tables.read_table(file, COLUMNS))
     table = pa.concat_tables(pieces, promote_options="permissive")

@@ -18,7 +18,7 @@ import pyarrow as pa
 from counterrank.common.errors import LogError
 from counterrank.common.messages import UNANSWERED, say
 from counterrank.common.records import Json
-from counterrank.common.texts import listed
+from counterrank.common.texts import comma_separated
 from counterrank.io import sql, tables
 from counterrank.io.beside import Events
 from counterrank.io.files import DataFile, Unpacked, expand
@@ -74,7 +74,7 @@ class _Tracked:
             if counted not in self.kinds:
                 raise LogError(
                     f"no event is called '{kind}'; take another with "
-                    f"{say('--columns', 'reward=NAME')}, there are {listed(self.kinds)}"
+                    f"{say('--columns', 'reward=NAME')}, there are {comma_separated(self.kinds)}"
                 )
         columns = list(dict.fromkeys(key for row in self.shown for key in row))
         table = pa.table({name: [row.get(name) for row in self.shown] for name in columns})
@@ -188,7 +188,7 @@ def read_ubi(path: Path, options: ReadOptions) -> Converted:
         else:
             raise LogError(
                 f"{file} holds neither queries ('{_HITS[0]}') nor events ('action_name') of User "
-                f"Behavior Insights; columns are {listed(row)}"
+                f"Behavior Insights; columns are {comma_separated(row)}"
             )
     if not queries or not events:
         raise LogError(
@@ -206,7 +206,7 @@ def _add_query(queries: dict[str, Json], row: Json, file: str) -> None:
     """Add a query; one that was asked for further pages has the hits of all."""
     if row.get("query_id") is None:
         raise LogError(
-            f"{file} has no column 'query_id', which User Behavior Insights has; columns are {listed(row)}"
+            f"{file} has no column 'query_id', which User Behavior Insights has; columns are {comma_separated(row)}"
         )
     hits: Any = next((row[name] for name in _HITS if row.get(name) is not None), [])
     if not isinstance(hits, (list, tuple)):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from counterrank.common.errors import ConfigError
 from counterrank.common.records import Json
-from counterrank.common.texts import listed, suggestion
+from counterrank.common.texts import comma_separated, suggestion
 from counterrank.io import sql, values
 
 Literal = str | int | float | bool
@@ -120,10 +120,10 @@ class Where:
     condition: RowCondition | None
 
     @classmethod
-    def of(cls, clause: "Where | str") -> Self:
+    def parse(cls, clause: "Where | str") -> Self:
         """Return the condition of a text.
 
-        >>> Where.of("day >= 3 and not country in ('DE', 'AT')").columns
+        >>> Where.parse("day >= 3 and not country in ('DE', 'AT')").columns
         ('day', 'country')
         """
         if isinstance(clause, cls):
@@ -156,7 +156,7 @@ class Where:
     def rows(self, table: pa.Table) -> NDArray[np.int64]:
         """Return the numbers of the rows of a table that fit.
 
-        >>> Where.of("a > 1").rows(pa.table({"a": [1, 2, None, 3]})).tolist()
+        >>> Where.parse("a > 1").rows(pa.table({"a": [1, 2, None, 3]})).tolist()
         [1, 3]
         """
         for name in self.columns:
@@ -225,7 +225,7 @@ def no_column(column: str, names: list[str]) -> ConfigError:
     """Return the error about a condition on a column that no file has."""
     return ConfigError(
         f"there is no column '{column}' to select by{suggestion(column, names)}; columns are "
-        f"{listed(names)}; text stands in single quotes"
+        f"{comma_separated(names)}; text stands in single quotes"
     )
 
 

@@ -103,7 +103,7 @@ def lower_bound(
     # Random order, because the bound depends on the order and rows may be sorted by time.
     order = rng.permutation(len(sums))
     return betting_lower_bound(
-        sums[order], lowest, delta, spread=spread, around=mean, counts=counts[order]
+        sums[order], lowest, delta, spread=spread, centre=mean, counts=counts[order]
     )
 
 

@@ -108,7 +108,7 @@ def _to_data(predictor: Predictor) -> Json:
         "K": parameters.K,
         "items": parameters.items,
         "d": parameters.d,
-        "seen": encoding.seen.tolist(),
+        "seen": encoding.catalogue.tolist(),
         "context": _scaling(encoding.context),
         "features": None if encoding.features is None else _scaling(encoding.features),
         "slopes": encoding.slopes,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from counterrank.common.errors import ConfigError
-from counterrank.common.texts import in_percent, listed, suggestion
+from counterrank.common.texts import comma_separated, in_percent, suggestion
 
 _FORM = (
     "write NAME >= -0.01 (a relative lift; -1% is the same), NAME >= -0.05 EUR (absolute, with any "
@@ -49,7 +49,7 @@ class Guardrail:
         if self.only not in labels:
             raise ConfigError(
                 f"the log has no group for the guardrail '{self.text}'"
-                f"{suggestion(self.only, labels)}; '{self.by}' has {listed(labels)}"
+                f"{suggestion(self.only, labels)}; '{self.by}' has {comma_separated(labels)}"
             )
         return [self.only]
 

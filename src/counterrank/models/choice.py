@@ -56,7 +56,7 @@ def fit_close(training: Training, *, seed: int = 0, within: float = settings.CLO
         return Close((linear,), np.zeros((1, 1)), 1, None)
     # The sample's rows keep their folds, so models are compared on the same unseen rows.
     sample = training.source.sample(settings.VISIBILITY_ROWS, stream(seed, Stream.VISIBILITY_ROWS))
-    rows = Rows.of(sample, layout)
+    rows = Rows.from_log(sample, layout)
     chosen: dict[str, Chosen] = {"ridge": linear}
     visible = fit_visibility(rows, layout, draws=linear.draws, seed=linear.seed)
     chosen |= {name: replace(model, ridge=linear) for name, model in visible.items()}

@@ -58,7 +58,7 @@ class Grouping:
         """Number of groups B."""
         return len(self.cuts) + 1
 
-    def of(self, x: Floats) -> Ints:
+    def assign(self, x: Floats) -> Ints:
         """Return the group (n,) of requests with columns x (n, 1+d+C)."""
         return np.digitize(x[:, 1 + self.column], self.cuts, right=True).astype(np.int64)
 
@@ -140,7 +140,7 @@ class Layout:
 
     def fits(self, fold: Ints, x: Floats) -> Ints:
         """Return which fit belongs to requests of a fold (n,): those of a fold follow each other by group."""
-        return fold if self.groups is None else fold * self.B + self.groups.of(x)
+        return fold if self.groups is None else fold * self.B + self.groups.assign(x)
 
     def requests(self, context: Floats) -> Floats:
         """Return standardised requests with their curves (n, 1+d+C)."""

@@ -24,7 +24,7 @@ def grouping_of(log: RankingLog, layout: Layout) -> Grouping | None:
     for column in range(layout.d):
         grouping = Grouping(column, cuts_of(x[:, 1 + column]))
         if grouping.count > 1:
-            member = (np.arange(grouping.count)[:, None] == grouping.of(x)).astype(np.float64)
+            member = (np.arange(grouping.count)[:, None] == grouping.assign(x)).astype(np.float64)
             total = float(((member @ scores) ** 2 / np.maximum(member @ scores**2, 1e-300)).sum())
             if total > best:
                 best, chosen = total, grouping

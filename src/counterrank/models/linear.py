@@ -191,8 +191,8 @@ def means_of(  # noqa: C901
                 total[a] += distribution[i, place, a]
             # Covariances of independent positions add up.
             for j in range(len(b)):
-                same = 1.0 if b[j] == c[j] else 0.0
-                spread[j] += distribution[i, place, b[j]] * (same - distribution[i, place, c[j]])
+                equal = 1.0 if b[j] == c[j] else 0.0
+                spread[j] += distribution[i, place, b[j]] * (equal - distribution[i, place, c[j]])
         for k in positions:
             place = min(k, last)
             for a in range(A):
@@ -201,8 +201,8 @@ def means_of(  # noqa: C901
                 for a in range(A):
                     z[p + j * A + a] = x[i, 1 + j] * count[a]
             for j in range(len(b)):
-                same = 1.0 if b[j] == c[j] else 0.0
-                at_own = distribution[i, place, b[j]] * (same - distribution[i, place, c[j]])
+                equal = 1.0 if b[j] == c[j] else 0.0
+                at_own = distribution[i, place, b[j]] * (equal - distribution[i, place, c[j]])
                 z[squares + j] = count[b[j]] * count[c[j]] + spread[j] - at_own
             z[dense:] = 0.0
             for neighbour in range(K):
@@ -306,7 +306,7 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | Non
     max_rows = settings.GRAM_WORK / (K * dense**2)
     max_rows = int(np.clip(max_rows, settings.LEAST_ROWS, settings.TRAINING_ROWS))
     training = at_most(source, max_rows, rng)
-    moments = training.reduce(ContextMoments.of, label="context").mean_and_spread
+    moments = training.reduce(ContextMoments.from_batch, label="context").mean_and_spread
     rows = training.n or settings.TRAINING_ROWS
     plain = d + 1 + (K - 1) * A
     numbers = F * K * A * (dense + (K - 1) * A) ** 2
@@ -329,7 +329,7 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | Non
 
 def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> LinearModel:
     """Return the cross-fitted model; `curved` lets 0/1 rewards have a logistic one where it predicts better."""
-    layout, ridge = training.layout, training.once("ridge", lambda: fit_ridge(training))
+    layout, ridge = training.layout, training.cached("ridge", lambda: fit_ridge(training))
     details: Json = {
         "model": "ridge",
         "folds": layout.F,

@@ -75,7 +75,7 @@ class RepeatedLists(RewardModel):
     mean: Floats
     by_context: Floats
     spread: Floats
-    kept: Floats
+    shrinkage: Floats
     details: Json = field(default_factory=dict)
 
     @property
@@ -107,7 +107,7 @@ class RepeatedLists(RewardModel):
         share = np.bincount(number[logged.m :], minlength=len(lists)) / drawn.m
         share -= np.bincount(number[: logged.m], minlength=len(lists)) / logged.m
         place = _find(self.lists, lists)
-        kept_share = np.where(place >= 0, self.kept[place], 0.0)
+        kept_share = np.where(place >= 0, self.shrinkage[place], 0.0)
         return float((share**2 * self.spread[place] * (1.0 - kept_share)).sum())
 
 

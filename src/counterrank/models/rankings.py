@@ -33,7 +33,7 @@ class Memo:
     __slots__ = ()
     memo: dict[Hashable, Any]
 
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def cached(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """Return what `make` gives, computed once per key."""
         if key not in self.memo:
             self.memo[key] = make()
@@ -165,7 +165,7 @@ class Rankings(Memo):
         columns = self.extras + (0 if self.features is None else self.features.shape[2])
         if self.item.size * columns > KEPT:
             return ((rows, self.take(rows)) for rows in slices)
-        return self.once("parts", lambda: [(rows, self.take(rows)) for rows in slices])
+        return self.cached("parts", lambda: [(rows, self.take(rows)) for rows in slices])
 
 
 def rankings_of(log: RankingLog, *, extra: Floats | None = None) -> Rankings:

@@ -258,7 +258,7 @@ def places(layout: Layout, level: Level, kind: str) -> Ints:
     return np.arange(columns.start, columns.start + 2 * layout.A if counts else columns.stop)
 
 
-def kept(layout: Layout, level: Level) -> Ints:
+def columns_of_level(layout: Layout, level: Level) -> Ints:
     """Return the columns of a level, once its neighbours are counted."""
     return np.concatenate([places(layout, level, kind) for kind in level.kinds])
 
@@ -287,7 +287,7 @@ def collected(layout: Layout, level: Level, values: Floats, *, matrix: bool = Fa
 
     A `matrix` has columns on its last two axes.
     """
-    columns, out = kept(layout, level), None
+    columns, out = columns_of_level(layout, level), None
     over = tuple(axis for axis in level.shared if axis != 2)
     by_position = []
     for k in range(layout.K):
@@ -307,7 +307,7 @@ def collected(layout: Layout, level: Level, values: Floats, *, matrix: bool = Fa
 
 def spread_out(layout: Layout, level: Level, small: Floats, shape: tuple[int, ...]) -> Floats:
     """Return a level's coefficients (F, B, K, A, p) in the layout's columns: the transpose of `collected`."""
-    out, first, columns = np.zeros(shape), layout.starts[3], kept(layout, level)
+    out, first, columns = np.zeros(shape), layout.starts[3], columns_of_level(layout, level)
     width = first + 2 * layout.A if level.counts else layout.width
     for k in range(layout.K):
         cells = np.zeros((*small.shape[:2], small.shape[3], width))

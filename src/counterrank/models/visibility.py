@@ -158,7 +158,7 @@ class Rows(NamedTuple):
     fold: Ints
 
     @classmethod
-    def of(cls, log: RankingLog, layout: Layout) -> "Rows":
+    def from_log(cls, log: RankingLog, layout: Layout) -> "Rows":
         """Return the rows of a log, its context standardised."""
         present = (log.action >= 0).astype(np.float64)
         x = layout.standardised(context_columns(log))

@@ -81,7 +81,7 @@ REGISTRY: tuple[type[ArrayPolicy], ...] = (
 def kinds() -> list[str]:
     """Return the names of all policies that can be stored; those of plug-ins are last."""
     built_in = [kind.__name__ for kind in REGISTRY]
-    return [*built_in, *plugins.found(plugins.POLICIES, taken=built_in)]
+    return [*built_in, *plugins.plugins_of(plugins.POLICIES, reserved=built_in)]
 
 
 def policy_class(kind: str) -> type[ArrayPolicy]:
@@ -91,7 +91,7 @@ def policy_class(kind: str) -> type[ArrayPolicy]:
             return built_in
     if kind not in kinds():
         raise PolicyError(f"unknown policy kind '{kind}'; known: {', '.join(kinds())}")
-    entry_point = plugins.found(plugins.POLICIES)[kind]
+    entry_point = plugins.plugins_of(plugins.POLICIES)[kind]
     loaded = plugins.load(entry_point, PolicyError)
     if (
         not (isinstance(loaded, type) and issubclass(loaded, ArrayPolicy))
@@ -208,7 +208,7 @@ def _json(path: str | os.PathLike[str]) -> Any:
 def _from_json(path: str | os.PathLike[str], data: Any) -> Any:
     """Return the policy of a JSON file, by its schema: a spec, a learned policy, or that of a plug-in."""
     schema = data.get("schema") if isinstance(data, dict) else None
-    formats = plugins.found(plugins.POLICY_FILES)
+    formats = plugins.plugins_of(plugins.POLICY_FILES)
     try:
         if schema == EXPLORATION:
             text = data.get("policy")

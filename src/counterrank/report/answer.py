@@ -279,7 +279,7 @@ def _cell(reading: Reading, target: Target, named: _Named) -> Row | None:
     lift: Lift = estimate.lift
     if estimate.not_estimable or not known(lift.value) or target.missing:
         return None
-    relative, grade = _shares(reading, metric), metric.verdict.of(target.name)
+    relative, grade = _shares(reading, metric), metric.verdict.level_of(target.name)
     rails = _rails(reading, target, metric)
     worst = min(rails, key=_gravity) if rails else None
     guardrail = next(

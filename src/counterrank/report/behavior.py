@@ -48,8 +48,8 @@ def reads(reading: Reading) -> list[Block]:
     }
     if not shown:
         return []
-    first, *others = shown
-    folds = [Fold(f"The same, fitted for {name}", [shown[name]]) for name in others]
+    first, *further = shown
+    folds = [Fold(f"The same, fitted for {name}", [shown[name]]) for name in further]
     lead = (
         "Each row is the reward at a position, each column an item of the page: filled where that item "
         f"matters for the reward too. Fitted for {first}."

@@ -329,7 +329,7 @@ class Note(Block):
     text: str
     status: str = ""
     name: str = ""
-    more: Sequence[str] = ()
+    details: Sequence[str] = ()
     #: Places in the log, one per line.
     examples: Sequence[str] = ()
 
@@ -343,7 +343,7 @@ class Table(Block):
     """A table with a caption; the first `texts` columns are left-aligned, the others are numbers.
 
     Rows have a style: "bold", "dim" or "head" (a title across the table). A narrow terminal leaves
-    out the columns of `minor`, in that order, rather than digits; of more rows than `most` it shows
+    out the columns of `minor`, in that order, rather than digits; of more rows than `max_rows` it shows
     the first and the last.
     """
 
@@ -353,7 +353,7 @@ class Table(Block):
     texts: int = 1
     styles: Sequence[str] = ()
     minor: Sequence[int] = ()
-    most: int | None = None
+    max_rows: int | None = None
 
     def style(self, index: int) -> str:
         """Return the style of a row."""

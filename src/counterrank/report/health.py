@@ -4,7 +4,7 @@ import json
 
 from counterrank.checks import Audit
 from counterrank.common.findings import TITLES, Finding
-from counterrank.common.texts import listed
+from counterrank.common.texts import comma_separated
 from counterrank.report.document import (
     BRIEF,
     PAGE,
@@ -112,7 +112,7 @@ def note(finding: Finding, detail: int = PAGE) -> Note:
     """Return a finding as a line, with its cause, its remedy and the condition that leaves it out."""
     lines = [f"Likely cause: {finding.cause}"] if finding.cause else []
     if finding.explains:
-        titles = listed([TITLES.get(code, code) for code in finding.explains])
+        titles = comma_separated([TITLES.get(code, code) for code in finding.explains])
         lines.append(f"Explains {counted_checks(len(finding.explains))}: {titles}")
     lines += [f"Remedy: {finding.help}"] if finding.help else []
     lines += [f'To leave it out: --where "{finding.where}"'] if finding.where else []

@@ -153,7 +153,7 @@ def _paragraph(paragraph: Paragraph) -> Markup:
 
 
 def _note(note: Note) -> Markup:
-    lines = [tag("p", line) for line in note.more]
+    lines = [tag("p", line) for line in note.details]
     if note.examples:
         lines.append(_folded("Examples", tag("pre", "\n".join(note.examples), tabindex="0")))
     name = tag("strong", note.name) + " " if note.name else ""

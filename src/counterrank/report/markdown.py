@@ -53,7 +53,7 @@ def _texts(block: Block) -> Iterator[str]:
             sign = f"{SIGNS[block.status]} " if block.status in SIGNS else ""
             name = f"**{plain_text(block.name)}**: " if block.name else ""
             lines = [f"- {sign}{name}{plain_text(block.text)}"]
-            yield "\n".join([*lines, *(f"  {plain_text(line)}" for line in block.more)])
+            yield "\n".join([*lines, *(f"  {plain_text(line)}" for line in block.details)])
         case Heading():
             yield f"### {plain_text(block.text)}"
         case Paragraph():

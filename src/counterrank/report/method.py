@@ -110,7 +110,7 @@ def method(reading: Reading) -> list[Block]:
     """Return the estimators in words and formulas, versions, options, fingerprint, and the command."""
     names = dict.fromkeys(e.estimator for e in reading.estimates)
     methods = [
-        Note(description[0], name=name, more=(description[1],))
+        Note(description[0], name=name, details=(description[1],))
         for name in names
         if (description := describe(name))
     ]

@@ -96,7 +96,7 @@ class Reading:
         result, chosen = self.result, self.result.recommended[name]
         best = next(e for e in result.estimates if (e.target, e.estimator) == (name, chosen))
         valued = [e for e in self.estimates if e.target == name]
-        level = result.verdict.of(name)
+        level = result.verdict.level_of(name)
         return Target(
             name,
             Mark(name),

@@ -137,7 +137,7 @@ _LEFT, _TOP = 22, 20
 def mask(drawn: Mask) -> Markup:
     """Return the picture of a group: rows are rewards, columns items."""
     length = len(drawn.cells)
-    size = next((size for most, size in _CELLS if length <= most), max(160 // length, 2))
+    size = next((size for longest, size in _CELLS if length <= longest), max(160 // length, 2))
     step = size + 1
     cells = [
         shape
@@ -150,8 +150,12 @@ def mask(drawn: Mask) -> Markup:
             "self" if row == column else drawn.sign(share),
         )
     ]
-    every = 1 if length <= _NUMBERED else 5 * math.ceil(length / 20)
-    numbered = range(length) if every == 1 else [0, *range(every - 1, length, every)]
+    step_of_numbers = 1 if length <= _NUMBERED else 5 * math.ceil(length / 20)
+    numbered = (
+        range(length)
+        if step_of_numbers == 1
+        else [0, *range(step_of_numbers - 1, length, step_of_numbers)]
+    )
     numbers = [
         text
         for place in numbered

@@ -88,7 +88,7 @@ def _shown(block: Block) -> Iterator[RenderableType]:
             yield UnbrokenText.assemble(
                 (f"{sign} ", STYLES.get(block.status, "")), safe(name, "bold"), safe(block.text)
             )
-            for line in block.more:
+            for line in block.details:
                 yield Padding(safe(line), (0, 0, 0, 2))
         case Heading():
             yield safe(block.text, "bold")
@@ -217,9 +217,9 @@ class _Fitted:
         """Return the table without some of its columns."""
         table, rows = self.table, list(enumerate(self.table.rows))
         caption = table.caption
-        if table.most is not None and len(rows) > table.most:
+        if table.max_rows is not None and len(rows) > table.max_rows:
             caption += f" (top and bottom of {len(rows)})"
-            rows = [*rows[: table.most // 2], *rows[-(table.most // 2) :]]
+            rows = [*rows[: table.max_rows // 2], *rows[-(table.max_rows // 2) :]]
         shown = RichTable(
             title=safe(caption),
             title_justify="left",

@@ -22,7 +22,7 @@ def _effective_rows(reading: Reading, target: Target) -> Figure:
     rows, cells = list[Row](), []
     for e in target.estimates:
         share = e.ess / reading.log.n if reading.log.n else math.nan
-        diagnostics = reading.result.diagnostics.of(target.name, e.estimator)
+        diagnostics = reading.result.diagnostics.weight_report(target.name, e.estimator)
         if diagnostics is not None and known(share):
             name, shown, size = e.estimator, percent(min(share, 1.0)), count(e.ess)
             rows.append(

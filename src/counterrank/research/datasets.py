@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from counterrank.common.errors import LogError, PropensityError
 from counterrank.common.messages import SINGLE_POSITION, STANDARD_DROPPED, say
-from counterrank.common.texts import listed
+from counterrank.common.texts import comma_separated
 from counterrank.io import tables
 from counterrank.io.files import DataFile, expand
 from counterrank.io.options import UNIFORM, ReadOptions
@@ -38,7 +38,7 @@ def read_columns(
         if missing:
             raise LogError(
                 f"{file.path} is not {what}: there is no column '{missing[0]}'; columns are "
-                f"{listed(names)}"
+                f"{comma_separated(names)}"
             )
         pieces.append(tables.read_table(file, [name for name in columns if name in names]))
     return pa.concat_tables(pieces, promote_options="permissive")

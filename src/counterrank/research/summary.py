@@ -134,31 +134,31 @@ def with_interval(summary: Summary, name: str) -> str:
     return f"{value:.3g} ({low:.2g} to {high:.2g})" if math.isfinite(low) else f"{value:.3g}"
 
 
-def paired(rows: Rows, against: str) -> list[Summary]:
-    """Return squared errors beside those of the estimator `against` on the seeds where both have a value.
+def paired(rows: Rows, reference: str) -> list[Summary]:
+    """Return squared errors beside those of the estimator `reference` on the seeds where both have a value.
 
     `difference` of their means and `ratio` of the two MSEs have 95 % intervals; `closer` is the share of
     seeds with the smaller error.
     """
     errors = {(x, name): _squares(cell) for x, name, cell in cells(rows)}
-    if not any(name == against for _, name in errors):
+    if not any(name == reference for _, name in errors):
         names = ", ".join(dict.fromkeys(rows["estimator"].tolist()))
-        raise ConfigError(f"nothing can be paired with '{against}': there are results of {names}")
+        raise ConfigError(f"nothing can be paired with '{reference}': there are results of {names}")
     comparisons = []
     for (x, name), squares in errors.items():
-        reference = errors.get((x, against), {})
-        common = sorted(squares.keys() & reference.keys())
-        if name == against or not common:
+        base = errors.get((x, reference), {})
+        common = sorted(squares.keys() & base.keys())
+        if name == reference or not common:
             continue
-        a, b = (np.array([by_seed[seed] for seed in common]) for by_seed in (squares, reference))
-        mean, reference_mean = means_of([a, b], None)
-        difference, ratio = mean - reference_mean, mean / reference_mean
+        a, b = (np.array([by_seed[seed] for seed in common]) for by_seed in (squares, base))
+        mean, base_mean = means_of([a, b], None)
+        difference, ratio = mean - base_mean, mean / base_mean
         low, high = difference.interval(LEVEL)
         comparisons.append(
             {
                 "x": x,
                 "estimator": name,
-                "against": against,
+                "against": reference,
                 "seeds": len(common),
                 "difference": difference.value,
                 "low": low,

@@ -20,7 +20,7 @@ from counterrank.statistics.quantity import (
     holm,
     mean,
     means_of,
-    together,
+    simultaneous_level,
     two_sided,
 )
 from counterrank.statistics.sums import (
@@ -65,7 +65,7 @@ __all__ = [
     "means_of",
     "spread",
     "sums_of",
-    "together",
+    "simultaneous_level",
     "two_sided",
     "unit_sums",
 ]

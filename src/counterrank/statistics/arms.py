@@ -33,7 +33,7 @@ class Strata:
     unit: Ints
 
     @classmethod
-    def of(cls, arm: NDArray[np.generic], unit: NDArray[np.generic] | None) -> Self:
+    def from_arrays(cls, arm: NDArray[np.generic], unit: NDArray[np.generic] | None) -> Self:
         """Return arms and units of any kind as numbers; without units each row is one."""
         _, arms = np.unique(arm, return_inverse=True)
         units = np.arange(len(arms)) if unit is None else np.unique(unit, return_inverse=True)[1]
@@ -111,7 +111,7 @@ def adjusted_mean(values: Floats, controls: Floats, strata: Strata) -> Quantity:
     beyond the order J / n and no width (Cochran 1977, chapter 7). With the same controls the adjusted
     mean of a difference is the difference of the adjusted means.
 
-    >>> strata = Strata.of(np.repeat([0, 1], 4), None)
+    >>> strata = Strata.from_arrays(np.repeat([0, 1], 4), None)
     >>> x = np.array([-1.0, 1.0, -1.0, 1.0] * 2)
     >>> found = adjusted_mean(3.0 + 2.0 * x, x[:, None], strata)
     >>> found.value, round(found.stderr, 9)

@@ -26,29 +26,29 @@ def betting_lower_bound(
     delta: float,
     *,
     spread: float,
-    around: float,
+    centre: float,
     counts: Floats | None = None,
 ) -> float:
     """Return a lower bound of the mean of X that is wrong with probability at most `delta`, at every n.
 
     `values` (n,) are independent, of one law, and at least `lowest`. `spread`, their expected
-    standard deviation, and `around`, their expected mean, must not come from these rows: they
+    standard deviation, and `centre`, their expected mean, must not come from these rows: they
     decide how sharp the bound is, never whether it holds. With `counts` (n,), values are sums over
     units of so many rows each, and the mean is that of a row. Where counts differ, one stake is
     used for all units, because stakes that change need units of one law.
 
     >>> rng = np.random.default_rng(1)
     >>> x = rng.random(1000)
-    >>> 0.45 < betting_lower_bound(x, 0.0, 0.05, spread=0.3, around=0.5) < 0.5
+    >>> 0.45 < betting_lower_bound(x, 0.0, 0.05, spread=0.3, centre=0.5) < 0.5
     True
     """
     if not len(values):
         return lowest
     if counts is None:
-        return _recalculated(values, lowest, delta, max(spread, 1e-12), around)
+        return _recalculated(values, lowest, delta, max(spread, 1e-12), centre)
     if counts.min() == counts.max():
         rows = float(counts[0])
-        return _recalculated(values / rows, lowest, delta, max(spread / rows, 1e-12), around)
+        return _recalculated(values / rows, lowest, delta, max(spread / rows, 1e-12), centre)
     return _one_stake(values, lowest, delta, max(spread, 1e-12), counts)
 
 
@@ -111,14 +111,14 @@ def _one_stake(values: Floats, lowest: float, delta: float, spread: float, count
     whatever the mean of each unit is. The capital falls in mu, so halving finds the bound.
     """
     rows = np.asarray(counts, dtype=np.float64)
-    needed = math.log(1.0 / delta)
-    stakes = _STAKES * math.sqrt(2.0 * needed / len(values)) / spread
+    threshold = math.log(1.0 / delta)
+    stakes = _STAKES * math.sqrt(2.0 * threshold / len(values)) / spread
 
     def grows(mu: float) -> bool:
         cap = _SAFE / max((mu - lowest) * float(rows.max()), 1e-300)
         logs = np.log1p(np.minimum(stakes, cap)[:, None] * (values - mu * rows)).sum(axis=1)
         peak = float(logs.max())
-        return peak + math.log(float(_SHARES @ np.exp(logs - peak))) >= needed
+        return peak + math.log(float(_SHARES @ np.exp(logs - peak))) >= threshold
 
     low, high = lowest, float(values.sum() / rows.sum())
     if high <= lowest or grows(high):

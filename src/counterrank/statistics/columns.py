@@ -30,23 +30,23 @@ class PositionSums:
     """Sums over rows of p columns at each of K positions; `a + b` are the sums of both parts.
 
     `total` (K, p); `gram` (K, p, p), the sums of products; `by_unit` (K, U, p), sums by bucket of units, where
-    errors are clustered; `cross` (K, p, h), the sums of products with the h row totals named in `beside`.
+    errors are clustered; `cross` (K, p, h), the sums of products with the h row totals named in `row_keys`.
     """
 
     keys: tuple[Key, ...]
     total: Floats
     gram: Floats | None = None
     by_unit: Floats | None = None
-    beside: tuple[Key, ...] = ()
+    row_keys: tuple[Key, ...] = ()
     cross: Floats | None = None
 
     @classmethod
-    def of(
+    def from_columns(
         cls,
         keys: tuple[Key, ...],
         table: Floats,
         bucket: Ints | None = None,
-        beside: Mapping[Key, Floats] | None = None,
+        row_totals: Mapping[Key, Floats] | None = None,
         *,
         products: bool = True,
     ) -> Self:
@@ -60,7 +60,7 @@ class PositionSums:
             The columns (K, p, n).
         bucket
             (n,) the bucket of each row's unit, where sums by unit take the place of products.
-        beside
+        row_totals
             Row totals (n,) whose products with the columns are needed.
         products
             Whether products of the columns are needed.
@@ -74,9 +74,9 @@ class PositionSums:
                 by_unit = sums.reshape(-1, K, p).swapaxes(0, 1)
             elif products:
                 gram = table @ table.transpose(0, 2, 1)
-            if beside:
-                cross = table @ np.stack([*beside.values()]).T
-            return cls(keys, table.sum(axis=2), gram, by_unit, tuple(beside or ()), cross)
+            if row_totals:
+                cross = table @ np.stack([*row_totals.values()]).T
+            return cls(keys, table.sum(axis=2), gram, by_unit, tuple(row_totals or ()), cross)
 
     def __add__(self, other: Self) -> Self:
         return replace(
@@ -114,7 +114,7 @@ class ColumnSums:
     @cached_property
     def _block_of(self) -> dict[Key, PositionSums]:
         # Where two blocks hold a column, the one with more row totals beside it knows more.
-        ordered = sorted(self.blocks, key=lambda block: len(block.beside))
+        ordered = sorted(self.blocks, key=lambda block: len(block.row_keys))
         return {key: block for block in ordered for key in block.keys}
 
     @cached_property
@@ -140,7 +140,7 @@ class ColumnSums:
         gradient, first = quantity.gradient.copy(), 0
         if isinstance(quantity.sample, PositionSample):
             block, first = quantity.sample.block, quantity.sample.local
-            numbered = enumerate(block.beside, len(block.keys))
+            numbered = enumerate(block.row_keys, len(block.keys))
             gradient[[number for number, key in numbered if key in keys]] = 0.0
         gradient[[first + number for number in self.numbers(keys)]] = 0.0
         return replace(quantity, gradient=gradient)
@@ -184,7 +184,7 @@ class PositionSample:
     @property
     def local(self) -> int:
         """Number of entries that belong to the position."""
-        return len(self.block.keys) + len(self.block.beside)
+        return len(self.block.keys) + len(self.block.row_keys)
 
     @property
     def width(self) -> int:
@@ -195,7 +195,7 @@ class PositionSample:
     def columns(self) -> Sums:
         """The sums of the position's columns and of the row totals beside them."""
         k, block, rows = self.k, self.block, self.sums.rows
-        numbers = self.sums.numbers(block.beside)
+        numbers = self.sums.numbers(block.row_keys)
         total, gram, table = np.append(block.total[k], rows.total[numbers]), None, None
         if block.gram is not None:
             gram = block.gram[k]

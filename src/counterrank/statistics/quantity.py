@@ -193,7 +193,7 @@ _DRAWS = 100_000
 _MOST = 40
 
 
-def together(correlation: Floats, level: float) -> float:
+def simultaneous_level(correlation: Floats, level: float) -> float:
     """Return the level of each interval at which m of them hold together with the wanted level.
 
     With Z normal of this correlation (m, m), the critical value c has P(max_j |Z_j| <= c) = level
@@ -201,9 +201,9 @@ def together(correlation: Floats, level: float) -> float:
     2 Phi(c) - 1. Statistics whose correlation is not known stand there with 0: by Royen's Gaussian
     correlation inequality (2014) the intervals are then wider than they need be, never narrower.
 
-    >>> round(together(np.ones((1, 1)), 0.95), 6)
+    >>> round(simultaneous_level(np.ones((1, 1)), 0.95), 6)
     0.95
-    >>> round(together(np.eye(2), 0.95), 3) == round(0.95 ** 0.5, 3)
+    >>> round(simultaneous_level(np.eye(2), 0.95), 3) == round(0.95 ** 0.5, 3)
     True
     """
     check_level(level)

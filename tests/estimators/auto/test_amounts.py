@@ -106,12 +106,12 @@ def test_columns_like_prices_are_logarithms_and_others_are_not():
     rng = np.random.default_rng(0)
     price = np.exp(rng.normal(size=500))
     values = np.stack([price, rng.normal(size=500), rng.integers(1, 6, 500)], axis=1)
-    scaling = Scaling.of(values, logs=True)
+    scaling = Scaling.fitted(values, logs=True)
     assert np.isnan(scaling.least).tolist() == [False, True, True]
     log = np.log(price)
     np.testing.assert_allclose(scaling.apply(values)[:, 0], (log - log.mean()) / log.std())
     np.testing.assert_array_equal(
-        scaling.apply(values)[:, 1:], Scaling.of(values).apply(values)[:, 1:]
+        scaling.apply(values)[:, 1:], Scaling.fitted(values).apply(values)[:, 1:]
     )
     # What was never that cheap is read as the cheapest; missing stays in the middle.
     far = np.array([[0.0, 0.0, 1.0], [np.nan, 0.0, 1.0]])

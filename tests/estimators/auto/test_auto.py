@@ -155,8 +155,8 @@ def test_groups_of_rows_average_to_all_of_them(log):
     view, solution = View(log, "new"), fit.solution(state)
     earned, columns = {logged("reward"): log.reward.sum(axis=1)}, {fit.key: fit.columns(view)}
     parts = [summed(log, earned, columns, rows) for rows in cuts]
-    groups = [fit.solve(part.sums, part.more[fit.key], solution) for part in parts]
-    whole, *found = (Estimate.of(one, "new", "auto") for one in (solution, *groups))
+    groups = [fit.solve(part.sums, part.extras[fit.key], solution) for part in parts]
+    whole, *found = (Estimate.from_solution(one, "new", "auto") for one in (solution, *groups))
     shares = [one.n / log.n for one in found]
     lifts = [one.lift for one in found]
     assert shares @ np.array([one.value for one in lifts]) == pytest.approx(whole.lift.value)

@@ -85,7 +85,9 @@ def members(log, model, **options):
     fit.limit = np.inf
     state = fit.sums(log)
     rows = fit.estimate(state).details["members"]
-    return summary_of(fit, state.sums, state.more[fit.key]), {m["member"]: m["value"] for m in rows}
+    return summary_of(fit, state.sums, state.extras[fit.key]), {
+        m["member"]: m["value"] for m in rows
+    }
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_rows_of_a_unit_count_once():
         workspace = Workspace(MemorySource(log, threads=1), "new", **options)
         fit = AutoFit(workspace, NO_MODELS, (), 0.0)
         state = fit.sums(log)
-        found[name] = summary_of(fit, state.sums, state.more[fit.key])
+        found[name] = summary_of(fit, state.sums, state.extras[fit.key])
     assert found["once"].units == len(RANKINGS)
     used = len(np.unique(twice.bucket))  # units may share a bucket
     assert found["twice"].units == used <= len(RANKINGS)

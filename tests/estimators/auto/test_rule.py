@@ -17,9 +17,9 @@ from counterrank.estimators.auto.rule import (
     Summary,
     adaptive,
     basis_of,
+    combined,
     decide,
     half_of_lift,
-    moved,
     threshold,
 )
 from counterrank.estimators.auto.solving import Members, MemberTable, solution_of
@@ -41,9 +41,9 @@ def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, *
     covariance = np.diag(np.array([0.01, *errors, *np.ones(len(models))], dtype=float) ** 2)
     options = {
         "members": members, "n": 1000, "units": 1000, "alpha": np.ones(2), "value": value, "covariance": covariance,
-        "at": np.tile(value[: 1 + J] / 2, (2, 1)),
+        "position_means": np.tile(value[: 1 + J] / 2, (2, 1)),
         "inflation": np.ones(J),
-        "seen": np.ones(J, dtype=bool), "unsupported": np.zeros(J), "alone": 0.0, "jointly": 0.0,
+        "occurred": np.ones(J, dtype=bool), "unsupported": np.zeros(J), "alone": 0.0, "jointly": 0.0,
         "volume": np.zeros(2), "ess": 20.0,
     }  # fmt: skip
     return Summary(**{**options, **changes})
@@ -101,7 +101,7 @@ def half_of(given, decision):
 #: Own-position weights never occurred, so that the other steps stand alone.
 MODELLED = {
     "members": ("models", "aimed", "iips", "ips"), "models": (0.9, 1.2),
-    "seen": np.array([True, True, False, True]),
+    "occurred": np.array([True, True, False, True]),
 }  # fmt: skip
 ALONE = {**MODELLED, "models": ()}
 #: Whole rankings too rare to tell anything.
@@ -162,11 +162,13 @@ def test_every_step_is_taken_from_the_combination_so_far():
             share = 1 - (2 * s / d) ** 2
             assert 0.0 < share < 1.0
             w = w + share * move
-        np.testing.assert_allclose(moved(given, np.eye(3)[start], start + 1, 0.0)[0], w, rtol=1e-12)
+        np.testing.assert_allclose(
+            combined(given, np.eye(3)[start], start + 1, 0.0)[0], w, rtol=1e-12
+        )
 
 
 def test_members_whose_weights_never_occurred_are_not_asked():
-    never = decide(summary([1.0, 9.0], [0.01, 0.0], seen=np.array([True, False]), earned=0.7))
+    never = decide(summary([1.0, 9.0], [0.01, 0.0], occurred=np.array([True, False]), earned=0.7))
     assert never.weights.tolist() == [1.0, 0.0] and not never.steps
     # Nothing speaks for the change that is expected, so all of it may be wrong.
     assert never.parts == {"what the log leaves open": pytest.approx(0.3)}
@@ -175,7 +177,7 @@ def test_members_whose_weights_never_occurred_are_not_asked():
 def test_without_an_aimed_step_the_interval_starts_at_the_next_member():
     """Log ratios that are all equal: a deterministic target and a uniform logger."""
     seen = np.array([True, False, True, True])
-    given = summary([1.0, 1.0, 1.4, 1.0], [0.01, 0.0, 0.5, RARE], **{**MODELLED, "seen": seen})
+    given = summary([1.0, 1.0, 1.4, 1.0], [0.01, 0.0, 0.5, RARE], **{**MODELLED, "occurred": seen})
     found = decide(given)
     assert found.centre.tolist() == [0, 0, 1, 0] and found.weights[2] < 1e-3
     assert half_of(given, found) > 1.96 * 0.5
@@ -279,7 +281,7 @@ def test_the_threshold_has_nearly_the_least_regret(ratio):
 
 def test_one_position_has_whole_rankings_in_place_of_own_positions():
     single = summary([1.0, 1.0, 2.0], [0.01, 0.1, 0.01], members=("models", "aimed", "iips"), models=(1.0,),
-                     alpha=np.ones(1), at=np.ones((1, 4)), volume=np.zeros(1))  # fmt: skip
+                     alpha=np.ones(1), position_means=np.ones((1, 4)), volume=np.zeros(1))  # fmt: skip
     assert decide(single).weights[2] > 0.99
 
 
@@ -373,9 +375,9 @@ def of_two_positions(**changes):
     options = {
         "members": ("models", "iips", "ips"), "n": 40, "units": 5, "alpha": ALPHA,
         "value": np.array([0.8, 1.0, 1.3, 1.1, 0.9, 1.2]), "covariance": whole,
-        "at": np.array([[0.5, 0.7, 0.9, 0.6], [0.4, 0.5, 0.3, 0.8]]),
+        "position_means": np.array([[0.5, 0.7, 0.9, 0.6], [0.4, 0.5, 0.3, 0.8]]),
         "inflation": np.array([1.0, 1.5, 4.0]),
-        "seen": np.ones(3, dtype=bool), "unsupported": np.array([0.0, 0.1, 0.25]), "alone": 0.5,
+        "occurred": np.ones(3, dtype=bool), "unsupported": np.array([0.0, 0.1, 0.25]), "alone": 0.5,
         "jointly": 0.0, "volume": np.zeros(2), "ess": 20.0,
     }  # fmt: skip
     return Summary(**{**options, **changes})
@@ -398,13 +400,13 @@ def estimate_of(given, decision=None, *, level=0.9):
     sums = SimpleNamespace(rows=rows, mean=lambda key: earned)
     nothing = np.zeros((T, 0))
     members = Members(
-        given.members, given.value, root, nothing, given.at, np.zeros((2, 1 + J, 0)),
-        given.inflation, given.seen, given.unsupported,
+        given.members, given.value, root, nothing, given.position_means, np.zeros((2, 1 + J, 0)),
+        given.inflation, given.occurred, given.unsupported,
     )  # fmt: skip
     block = PositionSums(("earned",), np.zeros((2, 1)))
     table = MemberTable(members, given, sums, block, np.eye(T), np.zeros(0))
     solution = solution_of(table, decision or chosen())
-    return Estimate.of(solution, "new", "auto", level=level)
+    return Estimate.from_solution(solution, "new", "auto", level=level)
 
 
 def test_the_estimate_and_its_interval_are_their_combinations_of_members():
@@ -499,10 +501,10 @@ def test_a_log_is_no_evidence_without_weights_or_beyond_the_reach_of_models():
     assert estimate_of(of_two_positions(alone=at_the_line)).estimable
     assert not estimate_of(of_two_positions(alone=at_the_line + 1e-9)).estimable
     unseen = np.array([False, True, True])
-    assert estimate_of(of_two_positions(seen=unseen)).estimable
+    assert estimate_of(of_two_positions(occurred=unseen)).estimable
     bare = {"covariance": np.eye(4), "value": np.array([0.8, 1.0, 1.3, 1.1])}
     assert estimate_of(of_two_positions(**bare)).estimable
-    assert not estimate_of(of_two_positions(**bare, seen=unseen)).estimable
+    assert not estimate_of(of_two_positions(**bare, occurred=unseen)).estimable
 
 
 def test_the_reason_names_steps_that_moved_it_by_half_a_percent():

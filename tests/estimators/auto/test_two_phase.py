@@ -39,7 +39,7 @@ def summed_up(log, models, seed):
     fit = AutoFit(Workspace(MemorySource(log), "new", seed=seed), models, (), None)
     fit.limit = 10.0  # the same for any rate
     state = fit.sums(log)
-    more = replace(state.more[fit.key], folds=np.zeros((0, 4)))
+    more = replace(state.extras[fit.key], folds=np.zeros((0, 4)))
     found = summary_of(fit, state.sums, more)
     return found.value[1:3], np.diag(found.covariance)[1:3], found
 

@@ -53,7 +53,7 @@ def test_the_printed_split_of_the_root_is_the_best_of_the_drawn_partitions(log, 
     grower = PrintedGrower(
         objective, limits, data.bins.most, data.bins.categorical, rng=np.random.default_rng(seed)
     )
-    root = grower.grow(TreeRows.of(objective, position.y, data.codes))
+    root = grower.grow(TreeRows.from_objective(objective, position.y, data.codes))
     M, n = position.models, log.n
     whole = [mse(position, objective, np.full(n, m)) for m in range(M)]
     best, split = min(whole), None
@@ -79,7 +79,7 @@ def test_a_random_search_is_never_better_than_the_exhaustive_one_at_the_root(log
     position = position_of(log)
     data, objective = position.data, mse_estimate("pairs").objective(position)
     limits = TreeLimits(max_depth=1, min_gain=0.0)
-    rows = TreeRows.of(objective, position.y, data.codes)
+    rows = TreeRows.from_objective(objective, position.y, data.codes)
     options = objective, limits, data.bins.most, data.bins.categorical
     best = Grower(*options).grow(rows).score
     for seed in range(5):
@@ -92,7 +92,7 @@ def test_only_the_authors_code_splits_at_an_equal_score(log):
     empty = log.changed(reward=np.zeros_like(log.reward))
     position = position_of(empty)
     data, objective = position.data, mse_estimate("pairs").objective(position)
-    rows = TreeRows.of(objective, position.y, data.codes)
+    rows = TreeRows.from_objective(objective, position.y, data.codes)
     options = objective, TreeLimits(), data.bins.most, data.bins.categorical
     printed = PrintedGrower(*options, rng=np.random.default_rng(0)).grow(rows)
     published = PublishedGrower(*options, rng=np.random.default_rng(0)).grow(rows)
@@ -108,7 +108,7 @@ def test_the_variance_of_the_authors_code_has_a_floor(log):
     grower = PublishedGrower(
         objective, TreeLimits(), data.bins.most, data.bins.categorical, rng=np.random.default_rng(1)
     )
-    grower.grow(TreeRows.of(objective, position.y, data.codes))
+    grower.grow(TreeRows.from_objective(objective, position.y, data.codes))
     assert grower.floor == pytest.approx(floor, rel=1e-9)
     assert grower.objective.score(grower.totals) >= floor * (1 - 1e-9)
 

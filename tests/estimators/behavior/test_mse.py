@@ -33,7 +33,7 @@ def scored(log, mse, choice, *, names=("S", "C", "I")):
     position = Position(data, tree, log.n)
     objective = mse_estimate(mse).objective(position)
     y = data.y[tree]
-    rows = TreeRows.of(objective, y, data.codes)
+    rows = TreeRows.from_objective(objective, y, data.codes)
     places = [np.flatnonzero(choice == m) for m in range(len(y[0]))]
     sums = np.stack([rows._replace(chosen=place).histogram(99)[0].sum(axis=0) for place in places])
     channels = objective.channels(sums)

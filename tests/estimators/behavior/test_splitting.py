@@ -47,7 +47,7 @@ def grown(
         6,
         np.zeros(codes.shape[1], dtype=bool),
     )
-    return grower, grower.grow(TreeRows.of(goal, y, codes.T))
+    return grower, grower.grow(TreeRows.from_objective(goal, y, codes.T))
 
 
 def every_split(codes: np.ndarray, least: int):
@@ -201,7 +201,7 @@ def test_categories_are_split_by_set():
     y = np.stack([dense, rng.normal(0, 0.1, n)], axis=1)
     goal = Objective(position(2, n, n, contrast=(0, 1)), value=5.0 * special.mean())
     grower = Grower(goal, TreeLimits(max_depth=1, min_leaf=50), 6, np.array([True]))
-    tree = grower.grow(TreeRows.of(goal, y, codes.T))
+    tree = grower.grow(TreeRows.from_objective(goal, y, codes.T))
     assert tree.feature == 0
     model = np.where(tree.goes_left, tree.sides[0].model, tree.sides[1].model)
     assert model[1:].tolist() == [1, 0, 1, 1, 0]

@@ -78,7 +78,7 @@ def test_each_row_comes_to_the_leaf_that_a_walk_finds(seed):
         for at, (feature, left, right, _) in enumerate(nodes.tolist())
     ]  # fmt: skip
     forest = Forest(
-        SCHEMA, "pairs", 1, ("x", "c"), tuple(map(StoredModel.of, candidates)),
+        SCHEMA, "pairs", 1, ("x", "c"), tuple(map(StoredModel.from_candidate, candidates)),
         tuple(starts[:2].tolist()), tuple(made), categories={"c": ("a", "b", "d")},
     )  # fmt: skip
     assert forest.flaw() is None

@@ -174,7 +174,7 @@ def _source(engine, folder, options, request):
     cluster = request.getfixturevalue({"dask": "dask_client", "spark": "spark_session"}[kind])
     if shape == "files":
         return make.files(scan_log(folder, targets="new", **options), cluster)
-    return make.frame(folder, cluster, ReadOptions.of(targets="new", **options))
+    return make.frame(folder, cluster, ReadOptions.from_keywords(targets="new", **options))
 
 
 class _dask:

@@ -100,12 +100,12 @@ class AutoFit(Fitted):
         near = view if sampled is None else view.part(("asked", self.rate), sampled)
         prediction = self.nuisances.predict(near)
         members = self.members if sampled is None else self.members[:2]
-        weights, squares, reached = near.once(
+        weights, squares, reached = near.cached(
             ("auto", members, self.limit), lambda: self._weighed(near, members)
         )
         places, totals = self._contributions(near, weights, prediction)
         aims = aim(self.nuisances, near, totals[0] - prediction.q @ batch.position_weights)
-        controls = view.once(("controls", self.modelled), lambda: self._controls(view))
+        controls = view.cached(("controls", self.modelled), lambda: self._controls(view))
         cheap = None
         if sampled is not None:
             exact = places, totals
@@ -134,7 +134,7 @@ class AutoFit(Fitted):
         positions = PositionColumns(
             (logged(self.workspace.metric), *self.places),
             lambda: places,
-            beside=keys,
+            row_keys=keys,
             by_unit=False,
             in_groups=True,
         )
@@ -168,7 +168,7 @@ class AutoFit(Fitted):
             weights = weights_of(view, exact, self.limit)
             return {name: weights.get(name, weights[MODELS]) for name in self.members}
 
-        weights = view.once(("cheap weights", self.members, self.limit), weighed)
+        weights = view.cached(("cheap weights", self.members, self.limit), weighed)
         q = np.where(shown, self.nuisances.level, 0.0)
         delta = batch.position_weights * (batch.reward - q)
         total = q @ batch.position_weights + delta.sum(axis=1)
@@ -217,7 +217,7 @@ class AutoFit(Fitted):
         for fold in range(len(folds) if len(rows) else 0):
             _, totals = self._contributions(sampled, of_rows, self.nuisances.predict(sampled, fold))
             folds[fold, : len(of_rows)] = totals[1 : 1 + len(of_rows)]
-        return rows, sampled.once(("tails", self.members), tails), folds
+        return rows, sampled.cached(("tails", self.members), tails), folds
 
     def _controls(self, view: View) -> Floats:
         """Return the controls (w_l - 1) and (w_l - 1) x_j (H, n), of mean zero, where there is no model."""
@@ -232,23 +232,25 @@ class AutoFit(Fitted):
         x = np.nan_to_num(context_columns(view.batch)).T[: max(limit // len(excess) - 1, 0)]
         return np.ascontiguousarray(np.concatenate([excess, *(excess * row for row in x)], axis=0))
 
-    def solve(self, sums: ColumnSums, more: AutoSums, whole: Solution | None = None) -> Solution:
+    def solve(
+        self, sums: ColumnSums, extras: AutoSums, overall: Solution | None = None
+    ) -> Solution:
         """Return the solution; groups of rows follow the decision of all, so that they average to it."""
-        return solved(self, sums, more, whole)
+        return solved(self, sums, extras, overall)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AutoRows:
     """Numbers of the rows of a batch of which no products are needed.
 
-    `asked` are the rows that models were asked about, None for all; `squares` (J', n'), `reached` (2, 2, n'),
+    `modelled_rows` are the rows that models were asked about, None for all; `squares` (J', n'), `reached` (2, 2, n'),
     `smallest` (n') and `volume` (n', K) are of these. `cheap` (J - J', n) are the squares of other members, of
     all rows. `tails` (2, J, c) and `folds` (F, J, c) are of the rows `compared` (c,), numbered among those
     that were asked.
     """
 
     rate: float
-    asked: Ints | None
+    modelled_rows: Ints | None
     squares: Floats
     cheap: Floats | None
     reached: Floats
@@ -263,8 +265,10 @@ class AutoRows:
 
     def summed(self, rows: Rows) -> AutoSums:
         """Return the sums over some rows."""
-        modelled = rows if self.asked is None else _within(rows, self.asked, self.n)
-        compared = _within(modelled, self.compared, len(self.smallest))
+        modelled = (
+            rows if self.modelled_rows is None else _places_in(rows, self.modelled_rows, self.n)
+        )
+        compared = _places_in(modelled, self.compared, len(self.smallest))
         tails, folds = self.tails[:, :, _fitting(compared, self.tails)], self.folds[:, :, compared]
         squares = self.squares[:, modelled].sum(axis=1) / self.rate
         if self.cheap is not None:
@@ -285,7 +289,7 @@ class AutoRows:
         )
 
 
-def _within(rows: Rows, subset: Ints, n: int) -> Rows:
+def _places_in(rows: Rows, subset: Ints, n: int) -> Rows:
     """Return where some of n rows stand in a subset of them."""
     if isinstance(rows, slice):
         return ALL

@@ -182,7 +182,7 @@ def aim(models: Predictions, view: View, residual: Floats) -> Floats:
         return [piece.mean(axis=1) for piece in parts]
 
     # It does not depend on rewards, so views of other rewards share it.
-    h, by_logger, by_target = view.draws_of.once(("aim", models.draws, models.seed, span), steps)
+    h, by_logger, by_target = view.draws_of.cached(("aim", models.draws, models.seed, span), steps)
     return aim_sums(h, by_logger, by_target, residual)
 
 
@@ -245,7 +245,7 @@ def nuisances_for(workspace: Workspace) -> tuple[Predictions, tuple[str, ...]]:
         )
         return NO_MODELS, (Message("weights-only", text),)
     if can_average(first, target):
-        aimed = workspace.once("click models", lambda: fit_aimed(workspace))
+        aimed = workspace.cached("click models", lambda: fit_aimed(workspace))
         text = (
             f"what the reward models expect ('{kind}' propensities) is an average over "
             f"{aimed.draws} drawn rankings a row, whose error is inside the standard error"

@@ -30,9 +30,9 @@ class Summary:
     """Means and covariances of the logged reward (entry 0), the members (1..J) and the models (the rest).
 
     - value (1+J+M,), covariance: by total
-    - at (K, 1+J): at each position
+    - position_means (K, 1+J): at each position
     - inflation (J,): factor on a member's variance for heavy weights that the log does not show
-    - seen (J,): whether a member has any positive weight
+    - occurred (J,): whether a member has any positive weight
     - unsupported (J,): share of the target's mass that a member's weights cannot reach
     - alone: share of the target that rests on the reward models alone: 1 - mean cut weight of own
       positions, or the share without support where these weights are not known
@@ -48,9 +48,9 @@ class Summary:
     alpha: Floats
     value: Floats
     covariance: Floats
-    at: Floats
+    position_means: Floats
     inflation: Floats
-    seen: Bools
+    occurred: Bools
     unsupported: Floats
     alone: float
     jointly: float
@@ -68,7 +68,7 @@ class Summary:
 
         Gains and losses of different positions do not cancel, nor do those of clicks and amounts.
         """
-        expected = self.at[:, 1] - self.at[:, 0]
+        expected = self.position_means[:, 1] - self.position_means[:, 0]
         return float(np.abs(self.alpha) @ (np.abs(self.volume) + np.abs(expected - self.volume)))
 
 
@@ -121,7 +121,7 @@ class Decision:
     steps: tuple[MemberStep, ...] = ()
 
     @classmethod
-    def at(
+    def centred(
         cls, summary: Summary, centre: Floats, parts: dict[str, float], unknown: float = 0.0
     ) -> "Decision":
         """Return the decision whose estimate is the centre; whole rankings know what lists do not."""
@@ -161,27 +161,27 @@ def decide(
     none contradicts it.
     """
     J = len(summary.members)
-    first = next((j for j in range(1, J) if summary.seen[j]), 0)
+    first = next((j for j in range(1, J) if summary.occurred[j]), 0)
     modelled = MODELS in summary.members
     weights, steps = estimated(summary, unknown)
-    centre, _ = moved(summary, np.eye(J)[first], first + 1, unknown)
+    centre, _ = combined(summary, np.eye(J)[first], first + 1, unknown)
     if follows is not None:
         centre, steps = follows.centre, [*follows.steps]
         weights = followed(summary, follows)
     if allowance is None and not modelled:
         # Without models nothing corrects a direction: the interval stays at the estimate.
         centre = weights
-        candidates = [Decision.at(summary, centre, left_open(summary, steps), unknown)]
+        candidates = [Decision.centred(summary, centre, left_open(summary, steps), unknown)]
     elif allowance is None:
         models = summary.models if counted is None else faded(summary.models, counted)
         bias = allowed(summary, first, models, doubted=doubted)
-        candidates = [Decision.at(summary, centre, bias, unknown)]
+        candidates = [Decision.centred(summary, centre, bias, unknown)]
         candidates += [
-            Decision.at(summary, np.eye(J)[j], allowed(summary, j, models))
+            Decision.centred(summary, np.eye(J)[j], allowed(summary, j, models))
             for j in whole_rankings(summary)
         ]
     else:
-        candidates = [Decision.at(summary, centre, {"given": float(allowance)}, unknown)]
+        candidates = [Decision.centred(summary, centre, {"given": float(allowance)}, unknown)]
     halves = [half_of_lift(summary, candidate) for candidate in candidates]
     chosen = candidates[int(np.argmin(halves))]
     apart = abs(float((weights - chosen.centre) @ summary.value[1 : 1 + J]))
@@ -211,7 +211,7 @@ def followed(summary: Summary, decision: Decision) -> Floats:
     J, move = len(summary.members), decision.centre - decision.weights
     d = float(move @ summary.value[1 : 1 + J])
     variance = float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move)
-    return decision.weights + taken(d, math.sqrt(max(variance, 0.0))) * move
+    return decision.weights + accepted_share(d, math.sqrt(max(variance, 0.0))) * move
 
 
 def left_open(summary: Summary, steps: Sequence[MemberStep]) -> dict[str, float]:
@@ -235,10 +235,10 @@ def left_open(summary: Summary, steps: Sequence[MemberStep]) -> dict[str, float]
 
 def whole_rankings(summary: Summary) -> list[int]:
     """Return the members whose weights are those of whole rankings, where they occurred."""
-    return [j for j, m in enumerate(summary.members) if summary.seen[j] and exact(summary, m)]
+    return [j for j, m in enumerate(summary.members) if summary.occurred[j] and exact(summary, m)]
 
 
-def moved(
+def combined(
     summary: Summary, weights: Floats, first: int, unknown: float
 ) -> tuple[Floats, list[MemberStep]]:
     """Return the combination of members that evidence supports, from a combination on, and its steps.
@@ -253,7 +253,7 @@ def moved(
     """
     steps = []
     for j in range(first, len(summary.members)):
-        if summary.seen[j] and j != own_position(summary):
+        if summary.occurred[j] and j != own_position(summary):
             step, move = step_to(summary, weights, j)
             if exact(summary, step.towards):
                 share_known = shrinkage(unknown, step.difference_stderr)
@@ -271,11 +271,11 @@ def estimated(summary: Summary, unknown: float) -> tuple[Floats, list[MemberStep
     assumption of their own or more noise, and move it only where the log contradicts it (`moved`).
     """
     weights, steps, own_weights = np.eye(len(summary.members))[0], [], own_position(summary)
-    if own_weights is not None and summary.seen[own_weights]:
+    if own_weights is not None and summary.occurred[own_weights]:
         step, move = step_to(summary, weights, own_weights)
         steps.append(replace(step, share=adaptive(summary, weights, move)))
         weights = weights + steps[-1].share * move
-    weights, further = moved(summary, weights, 1, unknown)
+    weights, further = combined(summary, weights, 1, unknown)
     return weights, [*steps, *further]
 
 
@@ -296,7 +296,7 @@ def step_to(summary: Summary, weights: Floats, j: int) -> tuple[MemberStep, Floa
     move = np.eye(J)[j] - weights
     d = float(move @ summary.value[1 : 1 + J])
     s = math.sqrt(max(float(move @ summary.covariance[1 : 1 + J, 1 : 1 + J] @ move), 0.0))
-    return MemberStep(summary.members[j], d, s, taken(d, s)), move
+    return MemberStep(summary.members[j], d, s, accepted_share(d, s)), move
 
 
 def adaptive(summary: Summary, weights: Floats, move: Floats) -> float:
@@ -333,10 +333,10 @@ def threshold(ratio: float) -> float:
     return 0.56 - 0.23 * math.log(min(max(ratio, 0.01), 1.0))
 
 
-def taken(difference: float, stderr: float) -> float:
+def accepted_share(difference: float, stderr: float) -> float:
     """Return the share of a difference by which the estimate moves: none within two standard errors.
 
-    >>> taken(1.0, 0.5), taken(1.0, 0.25), taken(0.0, 0.0)
+    >>> accepted_share(1.0, 0.5), accepted_share(1.0, 0.25), accepted_share(0.0, 0.0)
     (0.0, 0.75, 0.0)
     """
     limit = DEFAULTS.chance * stderr
@@ -402,7 +402,7 @@ def half_of_lift(summary: Summary, decision: Decision, level: float = 0.95) -> f
 
 def without_evidence(summary: Summary) -> str:
     """Return why the log holds no evidence on the target, or an empty text."""
-    if not len(summary.models) and not summary.seen[0]:
+    if not len(summary.models) and not summary.occurred[0]:
         return "no logged ranking has a positive weight under the target"
     if summary.alone > DEFAULTS.max_model_share:
         return (

@@ -81,17 +81,17 @@ class Members:
     """The logged reward, J members, M models and terms of the aimed step, over the sums of C columns.
 
     `value` (T,), `gradients` (T, C) over the means of the columns and `refits` (T, F); at each position the
-    means `at` (K, 1 + J) and their `maps` (K, 1 + J, p + h) onto the columns there.
+    means `position_means` (K, 1 + J) and their `maps` (K, 1 + J, p + h) onto the columns there.
     """
 
     names: tuple[str, ...]
     value: Floats
     gradients: Floats
     refits: Floats
-    at: Floats
+    position_means: Floats
     maps: Floats
     inflation: Floats
-    seen: Bools
+    occurred: Bools
     unsupported: Floats
 
     def covariance(self, columns: Floats) -> Floats:
@@ -113,11 +113,11 @@ class Members:
             value=through @ self.value,
             gradients=through @ self.gradients,
             refits=through @ self.refits,
-            at=self.at[:, places],
+            position_means=self.position_means[:, places],
             maps=self.maps[:, places],
             inflation=self.inflation[members],
             # Equal log ratios tell nothing: the step is not there.
-            seen=np.insert(self.seen, 1, coefficients.any()),
+            occurred=np.insert(self.occurred, 1, coefficients.any()),
             unsupported=self.unsupported[members],
         )
 
@@ -136,7 +136,9 @@ def solved(
     fit: AutoFit, sums: ColumnSums, auto_sums: AutoSums, overall: Solution | None
 ) -> Solution:
     """Return the solution of `auto` over some rows; a group of rows follows the `overall`."""
-    table = MemberTable.of(fit, sums, auto_sums, None if overall is None else overall.decision.aim)
+    table = MemberTable.solved(
+        fit, sums, auto_sums, None if overall is None else overall.decision.aim
+    )
     follows = None if overall is None else overall.decision.decision
     models = fit.nuisances
     counted = models.counted if fit.modelled else None
@@ -148,7 +150,7 @@ def solved(
     return replace(
         solution,
         # Calibration to all rows is no choice that other targets make differently.
-        controls=frozenset() if fit.modelled else frozenset(table.block.beside),
+        controls=frozenset() if fit.modelled else frozenset(table.block.row_keys),
         flags=(*fit.flags, *solution.flags),
         details={**solution.details, **details},
         decision=Decided(decision, table.aim),
@@ -157,7 +159,7 @@ def solved(
 
 def summary_of(fit: AutoFit, sums: ColumnSums, auto_sums: AutoSums) -> Summary:
     """Return what the rule decides on."""
-    return MemberTable.of(fit, sums, auto_sums).summary
+    return MemberTable.solved(fit, sums, auto_sums).summary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,13 +178,15 @@ class MemberTable:
     aim: Floats
 
     @classmethod
-    def of(
+    def solved(
         cls, fit: AutoFit, sums: ColumnSums, auto_sums: AutoSums, aim: Floats | None = None
     ) -> MemberTable:
         """Return the members over the sums of some rows; the aimed step is fitted to them where it is not given."""
         block = sums.block(fit.places[0])
         assert block is not None
-        controls = tuple(key for key in block.beside if key in fit.control_keys(len(block.beside)))
+        controls = tuple(
+            key for key in block.row_keys if key in fit.control_keys(len(block.row_keys))
+        )
         numbers = sums.numbers([*fit.totals, *controls])
         identity = np.zeros((len(numbers), len(sums.keys)))
         identity[np.arange(len(numbers)), numbers] = 1.0
@@ -303,10 +307,10 @@ def _places(
     """Return means (K, 1 + J) at each position, controls regressed out, and their maps (K, 1 + J, p + h)."""
     places = [block.keys.index(key) for key in (logged(fit.workspace.metric), *fit.places)]
     means = block.total[:, places] / n
-    maps = np.zeros((*means.shape, len(block.keys) + len(block.beside)))
+    maps = np.zeros((*means.shape, len(block.keys) + len(block.row_keys)))
     maps[:, np.arange(len(places)), places] = 1.0
     if controls and block.cross is not None:
-        numbers = [block.beside.index(key) for key in controls]
+        numbers = [block.row_keys.index(key) for key in controls]
         mixed = block.cross[:, places][:, :, numbers] / n - means[:, :, None] * centre
         beta = mixed @ inverse
         beta[:, 0] = 0.0
@@ -332,9 +336,9 @@ def _summary(
         fit.workspace.first.position_weights,
         members.value,
         members.covariance(columns),
-        members.at,
+        members.position_means,
         members.inflation,
-        members.seen,
+        members.occurred,
         members.unsupported,
         float(alone),
         float(jointly),
@@ -373,7 +377,7 @@ def _positions(
     members, sums, block = table.members, table.sums, table.block
     alpha, base = table.summary.alpha, block.keys[0]
     share = alpha / max(float(alpha @ alpha), 1e-300)
-    local = members.at[:, 1:] @ decision.weights
+    local = members.position_means[:, 1:] @ decision.weights
     total = float(decision.weights @ members.value[1 : 1 + len(members.names)])
     values = local + (total - float(alpha @ local)) * share
     step = np.zeros(len(sums.keys))
@@ -387,7 +391,7 @@ def _positions(
         gradient = np.concatenate([decision.centre @ members.maps[k, 1:], share[k] * step])
         positions.append(Quantity(mean.sample, float(value), gradient))
         logger = np.concatenate([members.maps[k, 0], np.zeros(len(step))])
-        earned.append(Quantity(mean.sample, float(members.at[k, 0]), logger))
+        earned.append(Quantity(mean.sample, float(members.position_means[k, 0]), logger))
     return tuple(positions), tuple(earned)
 
 

@@ -111,7 +111,7 @@ class BehaviorTree:
                 if self.growth in growers
                 else Grower(*options)
             )
-            trees.append(grower.grow(TreeRows.of(objective, y, data.codes)))
+            trees.append(grower.grow(TreeRows.from_objective(objective, y, data.codes)))
         return assemble(trees, data, mse=estimate.name, n_apply=n_apply)
 
     @property

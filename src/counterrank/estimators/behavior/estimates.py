@@ -134,10 +134,13 @@ class PasIf:
             rng = np.random.default_rng([position.seed, SUBSAMPLE_STREAM])
             rho = chance(odds)
             joins = np.stack([rng.random(len(rho)) < rho for _ in range(self.splits)]).astype(float)
-            rest, weights = 1.0 - joins, part_weights(scale, data.ratios, data.candidates, odds)
-            for membership in (joins, rest):
+            complement, weights = (
+                1.0 - joins,
+                part_weights(scale, data.ratios, data.candidates, odds),
+            )
+            for membership in (joins, complement):
                 membership /= np.maximum(membership.sum(axis=1, keepdims=True), 1.0)
-            data.shared[key] = rest, joins @ data.log.reward, weights
+            data.shared[key] = complement, joins @ data.log.reward, weights
         # The same splits at every position.
         replicates, targets, weights = data.shared[key]
         sets = [data.candidates[m].mask[k].tobytes() for m in data.models[k]]

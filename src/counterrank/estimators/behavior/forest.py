@@ -91,7 +91,7 @@ class StoredModel(Record):
     mask: tuple[str, ...]
 
     @classmethod
-    def of(cls, candidate: Candidate) -> "StoredModel":
+    def from_candidate(cls, candidate: Candidate) -> "StoredModel":
         """Return a candidate as plain values."""
         return cls(
             candidate.name, tuple("".join("01"[int(v)] for v in row) for row in candidate.mask)
@@ -300,7 +300,7 @@ def assemble(
         mse=mse,
         rows=data.log.n,
         context=data.log.context_names,
-        candidates=tuple(map(StoredModel.of, data.candidates)),
+        candidates=tuple(map(StoredModel.from_candidate, data.candidates)),
         roots=tuple(roots),
         nodes=tuple(nodes),
         categories=dict(data.log.categories),

@@ -55,7 +55,7 @@ class TreeRows(NamedTuple):
     replicates: Floats
 
     @classmethod
-    def of(cls, objective: Objective, y: Floats, codes: Codes) -> "TreeRows":
+    def from_objective(cls, objective: Objective, y: Floats, codes: Codes) -> "TreeRows":
         """Return all rows, with contributions y (n, M)."""
         z = y if objective.averaged is None else objective.averaged
         if not len(codes):  # no context: a feature of one bin has the sums of all rows

@@ -106,12 +106,12 @@ class MeanWeightTest:
 
     mean: Floats
     z: Floats
-    each: Floats
+    p_values: Floats
 
     @property
     def p_value(self) -> float:
         """The family-wise p-value (Holm 1979)."""
-        return float(min(1.0, len(self.each) * self.each.min()))
+        return float(min(1.0, len(self.p_values) * self.p_values.min()))
 
     @property
     def passed(self) -> bool:
@@ -121,7 +121,7 @@ class MeanWeightTest:
     @property
     def adjusted(self) -> Floats:
         """P-values (K,) adjusted for the false-discovery rate over positions (Benjamini & Hochberg 1995)."""
-        return benjamini_hochberg(self.each)
+        return benjamini_hochberg(self.p_values)
 
 
 def mean_weight_test(moments: Moments) -> MeanWeightTest:
@@ -296,7 +296,7 @@ def weight_report(
         survival=Survival(tuple(levels.tolist()), tuple(share.tolist())),
         support=support,
         flags=weight_flags(moments),
-        top_rows=() if top is None else top.listed(),
+        top_rows=() if top is None else top.as_table(),
     )
 
 
@@ -311,7 +311,7 @@ class TopRows:
     rows: Ints
     totals: Floats
 
-    def listed(self) -> tuple[TopRow, ...]:
+    def as_table(self) -> tuple[TopRow, ...]:
         """Return the rows as a table."""
         return tuple(map(TopRow, self.rows.tolist(), self.totals.tolist()))
 

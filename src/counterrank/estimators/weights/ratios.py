@@ -36,7 +36,7 @@ class Ratios:
     within: "tuple[Ratios, Ints] | None" = None
     by_logger: LoggerAnswers = field(default_factory=dict)
     #: Weights and their relative squared errors by the positions asked about.
-    _known: dict[bytes, tuple[Floats, Floats]] = field(default_factory=dict)
+    _answers: dict[bytes, tuple[Floats, Floats]] = field(default_factory=dict)
     _sampling: list[float] = field(default_factory=list)
 
     @property
@@ -139,9 +139,9 @@ class Ratios:
             masks[0] if len(masks) == 1 else masks[choice, np.arange(length)]
         )  # (K, K) or (n, K, K)
         question = relevant.tobytes()
-        if question not in self._known:
-            self._known[question] = self._of_whole(question) or self._computed(relevant, question)
-        weights, rel_var = self._known[question]
+        if question not in self._answers:
+            self._answers[question] = self._of_whole(question) or self._computed(relevant, question)
+        weights, rel_var = self._answers[question]
         self._sampling[:] = [max(self.sampling_error, float(np.sqrt(rel_var.max(initial=0.0))))]
         return np.asfortranarray(weights)
 
@@ -150,7 +150,7 @@ class Ratios:
         if self.within is None:
             return None
         batch_ratios, rows = self.within
-        answer = batch_ratios._known.get(question)
+        answer = batch_ratios._answers.get(question)
         return None if answer is None else (answer[0][rows], answer[1][rows])
 
     def _computed(self, masks: Bools, question: bytes) -> tuple[Floats, Floats]:

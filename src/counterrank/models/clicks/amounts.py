@@ -83,13 +83,13 @@ class AmountModel(ListModel):
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return attraction x mean amount, in units of the typical amount (m, K)."""
-        return self.clicks.strength(rankings, fold) * self._alone(rankings, fold)
+        return self.clicks.strength(rankings, fold) * self._without_clicks(rankings, fold)
 
     def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
         """Return log odds of the attraction + log mean amount (m, K), -inf in the padding."""
-        return self.clicks.relevance(rankings, fold) + np.log(self._alone(rankings, fold))
+        return self.clicks.relevance(rankings, fold) + np.log(self._without_clicks(rankings, fold))
 
-    def _alone(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def _without_clicks(self, rankings: Rankings, fold: int | Ints) -> Floats:
         return mean_of(Family.GAMMA, self.amount.predictor(rankings, fold))
 
 
@@ -134,7 +134,7 @@ def fit_list_models(
     ) -> tuple[NumberModel, ...]:
         # The prior's spreads are in units of the typical number.
         standard = np.where(rewarded, (values - centre) / unit, 0.0)
-        fitted = rankings.once(
+        fitted = rankings.cached(
             ("numbers", family, page, kept_variants, _digest(standard, fold), seed),
             lambda: predictors(
                 prepared(family, rankings, standard, fold, folds, seed, page=page), kept_variants
@@ -155,7 +155,7 @@ def fit_list_models(
     if family is Family.NORMAL:
         return numbers(Family.NORMAL, reward, variants, *_scale(reward[shown]))
     # Clicks and what they earn, two rewards of one log, have one model of clicks.
-    clicks = rankings.once(
+    clicks = rankings.cached(
         ("clicks", variants, _digest(reward != 0.0, fold), seed),
         lambda: fit_history(rankings, reward, fold, folds=folds, variants=variants, seed=seed),
     )

@@ -121,10 +121,10 @@ def _weights(rewards: ClickLikelihood | MeanLikelihood, curvature: Curvature) ->
 
 def _shown(slots: Slots, rows: slice) -> Floats:
     """Return what all items share of some slots: context, columns and products (N, .)."""
-    first, end, z = slots.at, slots.at + slots.crossed, slots.columns[rows]
+    first, end, z = slots.first_crossed, slots.first_crossed + slots.crossed, slots.columns[rows]
     context = slots.context[slots.row[rows]]
     if len(slots.traits):
-        z = np.concatenate([z[:, :first], slots.traits[slots.own[rows]], z[:, first:]], axis=1)
+        z = np.concatenate([z[:, :first], slots.traits[slots.item[rows]], z[:, first:]], axis=1)
     products = (z[:, first:end, None] * context[:, None, :]).reshape(len(z), -1)
     x = slots.x[slots.row[rows]]
     return np.concatenate([x, z[:, :end], products, z[:, end:]], axis=1)
@@ -151,7 +151,7 @@ def _summed(slots: Slots, weights: Floats, shown: int) -> tuple[BlockSums, Float
         block[0] += by_u.T @ columns[:, 0]
         x = slots.x[slots.row[rows]]
         each_slot = np.ascontiguousarray(weights[:, rows])
-        sum_blocks(slots.own[rows], slots.cell[rows], x, by_v, by_u, each_slot, sums)
+        sum_blocks(slots.item[rows], slots.cell[rows], x, by_v, by_u, each_slot, sums)
     block[1:, 0] = block[0, 1:]
     return sums, block
 

@@ -69,14 +69,14 @@ class ClickRows:
             items,
             cell=k * (K + 1) + last,
             last=np.where(last > 0, numbers[row, last - 1], items + 1),
-            own=numbers[row, k],
+            item=numbers[row, k],
             row=row,
             y=self.y[row, k],
             read=read[row, k],
             columns=columns[row, k],
             x=encoding.slopes_of(self.x),
             context=encoding.linear_context(self.x),
-            at=first_crossed,
+            first_crossed=first_crossed,
             crossed=crossed,
             traits=self.traits,
         )
@@ -250,7 +250,7 @@ def prepared(
             "all rows are in one fold: nothing is left to fit on; a model needs several units"
         )
     # Rewards of one log share what does not depend on them, and so does what their models predict.
-    row_numbers, by_row, encoding, x, traits = rankings.once(
+    row_numbers, by_row, encoding, x, traits = rankings.cached(
         ("training", seed), lambda: _training(rankings, seed)
     )
     shown, fold = by_row.item >= 0, fold[row_numbers]
@@ -280,7 +280,7 @@ def _training(rankings: Rankings, seed: int) -> tuple[Ints, Rankings, Encoding, 
         row_numbers = np.sort(rng.choice(rankings.m, SETTINGS.rows, replace=False))
         rankings = rankings.take(row_numbers)
     by_row = replace(rankings, x=rankings.x[rankings.row], row=np.arange(rankings.m))
-    encoding = Encoding.of(by_row)
+    encoding = Encoding.from_rankings(by_row)
     return row_numbers, by_row, encoding, encoding.context_of(by_row.x), traits_of(encoding, by_row)
 
 
@@ -316,7 +316,7 @@ def _fitted(rows: ClickRows, variant: Variant, fitted: dict[Variant, Predictor])
         if rows.family is Family.CLICKS:
             read = reading(skipped(strength, rows.rankings.lengths), rows.click)
         rivals, rival_count = (
-            ColumnScaling.of(competing[rows.rankings.item >= 0]),
+            ColumnScaling.fitted(competing[rows.rankings.item >= 0]),
             competing.shape[2],
         )
         columns = np.concatenate([columns, rivals.apply(competing)], axis=2)
@@ -339,9 +339,9 @@ def _fitted(rows: ClickRows, variant: Variant, fitted: dict[Variant, Predictor])
         rounds, near = rounds - sample_rounds, True
         if before is not None:
             # Some rows estimate what many slots share. Of single items they know less than the start.
-            of = Parameters(theta, slots.K, slots.items, d).parts
-            theta[-1, of.after : of.constant] = start[of.after : of.constant]
-            theta[-1, of.item :] = start[of.item :]
+            blocks = Parameters(theta, slots.K, slots.items, d).parts
+            theta[-1, blocks.after : blocks.constant] = start[blocks.after : blocks.constant]
+            theta[-1, blocks.item :] = start[blocks.item :]
     steps.append(climb(theta[-1], slots, rounds, near=near))
     # New columns change a fold's parameters about as they change those of all rows.
     theta[:-1] += theta[-1] - start

@@ -90,7 +90,7 @@ class Slots:
     cell: Ints
     #: (N,): the item clicked last, I + 1 where there is none; the slot's own item; its row of x.
     last: Ints
-    own: Ints
+    item: Ints
     row: Ints
     y: Floats
     #: (N,): what skipping the items since the last click says of still reading (`competition.skipped`).
@@ -100,7 +100,7 @@ class Slots:
     #: (n, 1 + d): 1 and the context in which items have slopes.
     x: Floats
     context: Floats
-    at: int
+    first_crossed: int
     crossed: int
     #: (I + 1, crossed): features of items; without rows they are among the columns.
     traits: Floats
@@ -118,7 +118,7 @@ class Slots:
     def take(self, selected: Bools) -> "Slots":
         """Return some of the slots."""
         places = np.flatnonzero(selected)
-        names = ("cell", "last", "own", "row", "y", "read", "columns")
+        names = ("cell", "last", "item", "row", "y", "read", "columns")
         return replace(self, **{name: getattr(self, name).take(places, axis=0) for name in names})
 
     def squared(self) -> "Slots":
@@ -150,7 +150,7 @@ class Slots:
     @property
     def table(self) -> SlotTable:
         """The slots as loops read them."""
-        return SlotTable(self.cell, self.last, self.own, self.row, self.read, self.columns, self.x)
+        return SlotTable(self.cell, self.last, self.item, self.row, self.read, self.columns, self.x)
 
     @property
     def _bent(self) -> bool:
@@ -160,8 +160,11 @@ class Slots:
     def coefficients(self, theta: Floats) -> Coefficients:
         """Return what the map of parameters (P,) multiplies slots by."""
         parameters = Parameters(theta[None], self.K, self.items, self.x.shape[1] - 1)
-        crossed, C = slice(self.at, self.at + self.crossed), self.context.shape[1]
-        (shared,), (product,) = split(parameters.beta, self.at, self.crossed, C)
+        crossed, C = (
+            slice(self.first_crossed, self.first_crossed + self.crossed),
+            self.context.shape[1],
+        )
+        (shared,), (product,) = split(parameters.beta, self.first_crossed, self.crossed, C)
         items, after = parameters.table[0], np.append(parameters.after[0], 0.0)
         if len(self.traits):
             items[:, 0] += self.traits @ shared[crossed]
@@ -185,7 +188,12 @@ class Slots:
 
     def gradient(self, sums: Coefficients) -> Floats:
         """Return the sums over slots as derivatives by the parameters (P,)."""
-        K, first, end, C = self.K, self.at, self.at + self.crossed, self.context.shape[1]
+        K, first, end, C = (
+            self.K,
+            self.first_crossed,
+            self.first_crossed + self.crossed,
+            self.context.shape[1],
+        )
         items, shared, product = sums.items, sums.columns, np.empty((self.crossed, 0))
         if len(self.traits):
             shared = np.concatenate([shared[:first], self.traits.T @ items[:, 0], shared[first:]])
@@ -214,13 +222,13 @@ class Slots:
     def linear(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return the linear predictors u and v (N,) for parameters (P,)."""
         u, v = np.empty((2, len(self.y)))
-        map_slots(self.table, self.coefficients(theta), self.at, u, v)
+        map_slots(self.table, self.coefficients(theta), self.first_crossed, u, v)
         return u, v
 
     def adjoint(self, u: Floats, v: Floats) -> Floats:
         """Return the transpose of `linear` applied to u and v (N,)."""
         sums = self.room()
-        sum_slots(self.table, u, v, self.at, sums)
+        sum_slots(self.table, u, v, self.first_crossed, sums)
         return self.gradient(sums)
 
 
@@ -253,7 +261,7 @@ class ClickLikelihood:
         """Return minus the second derivatives by the parameters, times a direction (P,)."""
         sums, coefficients = slots.room(), slots.coefficients(direction)
         huu, huv, hvv = curvature
-        click_products(slots.table, coefficients, slots.at, huu, huv, hvv, sums)
+        click_products(slots.table, coefficients, slots.first_crossed, huu, huv, hvv, sums)
         return slots.gradient(sums)
 
     def diagonal(self, curvature: Curvature) -> tuple[Floats, Floats]:

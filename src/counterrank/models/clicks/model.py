@@ -43,7 +43,7 @@ class Encoding:
     """How rankings become columns; all folds and variants of a fit share it."""
 
     #: Ids of the items seen, sorted. An item's number is its place in this array.
-    seen: Ints
+    catalogue: Ints
     context: Scaling
     features: Scaling | None
     extra: Scaling | None
@@ -56,12 +56,12 @@ class Encoding:
     by_place: bool = False
 
     @classmethod
-    def of(cls, rankings: Rankings) -> "Encoding":
+    def from_rankings(cls, rankings: Rankings) -> "Encoding":
         """Return the encoding of the rankings of a fit."""
         shown = rankings.item >= 0
         catalogue = np.unique(rankings.item[shown])
         features, extra = (
-            None if numbers is None else Scaling.of(numbers[shown], logs=logs)
+            None if numbers is None else Scaling.fitted(numbers[shown], logs=logs)
             for numbers, logs in ((rankings.features, rankings.nonlinear), (rankings.extra, False))
         )
         # Each item has slopes in the context of its own while these are few numbers. In large
@@ -72,22 +72,28 @@ class Encoding:
             # The square of an indicator is the indicator.
             squared = np.flatnonzero([len(np.unique(column)) > 2 for column in rankings.x.T])
         return cls(
-            catalogue, Scaling.of(rankings.x), features, extra, slopes, squared, rankings.nonlinear
+            catalogue,
+            Scaling.fitted(rankings.x),
+            features,
+            extra,
+            slopes,
+            squared,
+            rankings.nonlinear,
         )
 
     @property
     def items(self) -> int:
         """Number of items seen."""
-        return len(self.seen)
+        return len(self.catalogue)
 
     def numbers(self, rankings: Rankings) -> Ints:
         """Return the numbers of items (m, K). Padding gets the number of unseen items; nothing reads it."""
 
         def make() -> Ints:
-            place = np.minimum(np.searchsorted(self.seen, rankings.item), self.items - 1)
-            return np.where(self.seen[place] == rankings.item, place, self.items)
+            place = np.minimum(np.searchsorted(self.catalogue, rankings.item), self.items - 1)
+            return np.where(self.catalogue[place] == rankings.item, place, self.items)
 
-        return rankings.once(("numbers", self), make)
+        return rankings.cached(("numbers", self), make)
 
     def places(self, K: int) -> Floats:
         """Return the logarithm of each place (K,), at about zero on the mean of a page."""
@@ -110,7 +116,7 @@ class Encoding:
                 self.numbers(rankings), rankings.lengths, rankings.row, features, extra_numbers, *z
             )
 
-        return rankings.once(("pages", self), make)
+        return rankings.cached(("pages", self), make)
 
     def requests(self, rankings: Rankings) -> tuple[Floats, Floats]:
         """Return what items have slopes in, and the context that multiplies features, of all requests."""
@@ -188,7 +194,7 @@ class Encoding:
         """
         self._refuse_fewer(rankings, extra)
         # Variants with fewer extra numbers share the array and do not read its last columns.
-        table = rankings.once(("columns", self), lambda: self._columns(rankings, x))
+        table = rankings.cached(("columns", self), lambda: self._columns(rankings, x))
         return table[:, :, : table.shape[2] - (rankings.extras - extra) * (1 + self.by_place)]
 
     def _columns(self, rankings: Rankings, x: Floats) -> Floats:
@@ -272,7 +278,7 @@ class Predictor:
         return len(self.parameters.theta) - 1
 
     @property
-    def alone(self) -> "Predictor":
+    def without_competition(self) -> "Predictor":
         """The predictor of items by themselves, without the competition of others."""
         return self.first or self
 
@@ -284,7 +290,7 @@ class Predictor:
         `strength` (m, K) is that of the items by themselves, where it is known.
         """
         folds = by_row(fold, self.folds, rankings.m)
-        return rankings.once(
+        return rankings.cached(
             ("predictor", self, digest(folds)), lambda: self._predicted(rankings, folds, strength)
         )
 
@@ -317,7 +323,7 @@ class Predictor:
         scaling, features = self.encoding.features, rankings.features
         if scaling is None or features is None:
             return None
-        return rankings.once(
+        return rankings.cached(
             ("alike", self.encoding),
             lambda: alike_above(scaling.apply(features), rankings.item >= 0),
         )
@@ -344,7 +350,7 @@ class Predictor:
 
     def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return the strength of each slot's item by itself (m, K), a chance or a number; zero in the padding."""
-        values = self.alone(rankings, fold)
+        values = self.without_competition(rankings, fold)
         return np.where(rankings.item >= 0, sigmoid(values), 0.0) if self.curved else values
 
 
@@ -375,26 +381,28 @@ class PredictorModel(ListModel):
 
     def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
         """Return the linear predictor of each item by itself (m, K), -inf in the padding."""
-        return np.where(rankings.item >= 0, self.predictor.alone(rankings, fold), -np.inf)
+        return np.where(
+            rankings.item >= 0, self.predictor.without_competition(rankings, fold), -np.inf
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClickModel(PredictorModel):
     """A fitted click-history model."""
 
-    seen: Examination = field(init=False)
+    examination: Examination = field(init=False)
 
     def __post_init__(self) -> None:
         fitted = self.predictor.parameters
-        seen = Examination(np.exp(-fitted.examination), np.exp(-fitted.after), fitted.power)
-        object.__setattr__(self, "seen", seen)
+        examination = Examination(np.exp(-fitted.examination), np.exp(-fitted.after), fitted.power)
+        object.__setattr__(self, "examination", examination)
 
     def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
         """Return P(click) at each slot (m, K)."""
         folds, none = by_row(fold, self.folds, rankings.m), np.empty((0, rankings.K))
         nothing = np.empty((0, rankings.K), dtype=np.int64)
         # Clicks and what they earn ask the same.
-        return rankings.once(
+        return rankings.cached(
             ("clicked", self.predictor, digest(folds)),
             lambda: self._run(rankings, folds, none, nothing)[0],
         )
@@ -421,10 +429,10 @@ class ClickModel(PredictorModel):
     ) -> tuple[Floats, Floats]:
         """Return P(click) (m, K) and the gains expected from each slot on (m, K + 1)."""
         refuse_longer(rankings, self.predictor.parameters.K)
-        alone, (m, K) = self.predictor.alone, rankings.item.shape
+        alone, (m, K) = self.predictor.without_competition, rankings.item.shape
         # A model with competition reads the strengths that the model without it has computed.
         folds = by_row(fold, self.folds, m)
-        strength = rankings.once(
+        strength = rankings.cached(
             ("strength", alone, digest(folds)), lambda: alone.strength(rankings, folds)
         )
         attraction, skip = strength, np.zeros((m, K, 2))
@@ -434,7 +442,7 @@ class ClickModel(PredictorModel):
             values = self.predictor(rankings, folds, strength)
             attraction = np.where(rankings.item >= 0, sigmoid(values), 0.0)
         shown = self.predictor.encoding.numbers(rankings), rankings.lengths, folds
-        click_history(attraction, skip, self.seen, shown, gain, last, q, ahead)
+        click_history(attraction, skip, self.examination, shown, gain, last, q, ahead)
         return q, ahead
 
 

@@ -58,12 +58,12 @@ class BenchResult:
         pandas = require("pandas", extra="frames")
         return pandas.DataFrame(summarise(self.rows, relative=False)).rename(columns={"x": "world"})
 
-    def paired(self, against: str) -> Any:
+    def paired(self, reference: str) -> Any:
         """Return a pandas frame of squared errors over V², held against those of an estimator on the same seeds.
 
         Parameters
         ----------
-        against
+        reference
             The name of the estimator.
 
         Returns
@@ -73,7 +73,7 @@ class BenchResult:
             share of seeds with the smaller error.
         """
         pandas = require("pandas", extra="frames")
-        return pandas.DataFrame(paired(self.rows, against)).rename(columns={"x": "world"})
+        return pandas.DataFrame(paired(self.rows, reference)).rename(columns={"x": "world"})
 
     def summary(self) -> str:
         """Return MSE / V² by estimator and world as a Markdown table, coverage of all worlds, and refusals."""
