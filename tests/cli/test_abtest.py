@@ -40,10 +40,11 @@ def test_table_page_and_json(counterrank, written, tmp_path):
     asked = ("abtest", written, "--arm=variant", "--baseline=old", *POLICIES)
     found = counterrank(*asked, "--html=page.html", "--json=test.json")
     assert found.code == 0 and not found.err
-    assert "new over old" in found.out and "difference in means" in found.out
+    assert "Lift over old, in per cent" in found.out and "from all rows" in found.out
     model = json.loads((tmp_path / "test.json").read_text())
     assert model["lifts"][0]["from"] == "old" and model["lifts"][0]["headline"] == "pooled"
-    assert "Lifts in reward per ranking" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "Lift over old" in page and "difference in means" in page
     piped = counterrank(*asked, "--json=-")
     assert json.loads(piped.out) == model
 

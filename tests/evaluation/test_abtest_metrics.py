@@ -8,6 +8,7 @@ from tests.evaluation.test_abtest import LIFT, POLICIES, RELEVANCE, test_of
 
 import counterrank as cr
 from counterrank.evaluation.exploration import detectable
+from counterrank.report.words import percent
 
 RATIO = "revenue / clicks"
 
@@ -220,24 +221,32 @@ def test_an_arm_whose_scores_changed_half_way_is_blamed_and_no_other():
         assert {note.target for note in test.notes if note.fatal} == {"new"}, seed
         assert test.decision.action == "stop" and not test.valid
         lines = test.summary().splitlines()
-        assert any(
-            line.startswith("This test is not valid: in the rows of 'new'") for line in lines
-        )
+        assert "This test is not valid: fix this first" in lines
+        assert any("In the rows of 'new' weights of 'old'" in line for line in lines)
+        assert not any(sign in test.summary() for sign in ("+", "Ship", "%"))
         healthy = cr.abtest(changed_half_way(seed, 4000, change=False), "arm")
         assert healthy.valid, healthy.notes
 
 
-def test_the_report_begins_with_the_sample_ratio_names_the_metric_and_ends_with_the_decision():
+def test_the_report_begins_with_the_sample_ratio_and_has_every_lift_in_one_picture():
     test = read(several(8, 4000), guardrails="revenue >= -0.01", segments="device")
     lines = test.summary().splitlines()
     assert lines[0].startswith("The sample ratio is right: a ") and "(p = " in lines[0]
-    assert lines[-1].startswith("Decision: ")
-    named = [line for line in lines if "earn" in line or "difference" in line or "plain" in line]
-    assert len(named) >= 5
-    assert all(any(name in line for name in ("clicks", "revenue", "price")) for line in named)
-    page = test.to_html()
-    assert page.index("sample ratio") < page.index("Lifts over a in every metric")
-    assert "revenue &gt;= -0.01" in page or "revenue >= -0.01" in page
+    assert lines[1] == "Ship b." and any(line.startswith("Decision: ship b.") for line in lines)
+    told = next(line for line in lines if line.startswith("Ship: b: "))
+    shares = [
+        f"{metric.name} {percent(metric.lift('b').relative.value, sign=True)}"
+        for metric in sorted(test.metrics, key=lambda metric: not metric.primary)
+    ]
+    places = [told.index(share) for share in shares]
+    assert len(places) == 3 and places == sorted(places)
+    page, terminal = test.to_html(), str(test)
+    for text in (page, terminal, test.to_markdown()):
+        assert all(share.split("\u202f")[0].split(" ")[1] in text for share in shares)
+    assert page.index("sample ratio") < page.index("<h1") < page.index("Lift over a")
+    assert "guardrail ≥ −1.0" in page and "Two ways to read a test" in page
+    # The difference in means stands below each lift that is read from every row.
+    assert page.count("alone") >= 3 and "alone" in terminal
     assert test.sample_ratio.status == "passed" and sum(test.sample_ratio.counts.values()) == 4000
 
 

@@ -191,8 +191,12 @@ def test_from_a_file_by_the_command_line(tmp_path, monkeypatch, capsys):
     main.main([*arguments, "--html", "v.html"], standalone_mode=False)
     found = json.loads((tmp_path / "v.json").read_text())
     assert found == cr.validate(log, "arm", estimators="iips").to_dict()
-    assert "Predicted against earned" in (tmp_path / "v.html").read_text()
-    assert "intervals contained" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "Predicted and earned" in (tmp_path / "v.html").read_text()
+    assert "intervals contained" in shown
+    # Each pair is a line with what was earned below it, as the summary counts them.
+    contained = sum(pair["covered"] is True for pair in found["pairs"])
+    assert shown.count("✓ Contained") == contained and shown.count("earned ") == len(found["pairs"])
 
 
 def test_a_missing_column_of_arms_is_called_that(tmp_path):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 from dataclasses import replace
 
@@ -17,6 +18,8 @@ from counterrank.common.errors import ConfigError, LogError
 from counterrank.exploration import Cost, DetectableLift, ExplorationOption, settings
 from counterrank.exploration.planner import _distinct, choose, frontier
 from counterrank.policies import Candidates, Scored, parse_policy
+from counterrank.report.plan import policy_words
+from counterrank.report.words import sentence
 
 ITEMS, PLACES, ROWS = 8, 3, 1500
 
@@ -139,9 +142,9 @@ def test_the_table_of_a_plan_fits_a_terminal_of_80_columns(plan):
     stream = io.StringIO()
     Console(file=stream, width=80, color_system=None).print(plan)
     text = stream.getvalue()
-    assert "…" not in text and "lift of new" in re.sub(r"\s+", " ", text)
+    assert "…" not in text and "lifts of 1.0" in re.sub(r"\s+", " ", text)
     assert max(map(len, text.splitlines())) <= 80
-    assert "Change of the metric" in str(plan)
+    assert "change of the metric" in str(plan) and "smallest lift it shows" in str(plan)
 
 
 @pytest.mark.parametrize("counted", [("new",), ("future 20 %", "future 35 %", "future 50 %")])
@@ -152,12 +155,25 @@ def test_a_narrow_terminal_shows_the_targets_that_count_and_cuts_no_number(plan,
 
 
 def test_the_chart_of_a_plan_has_every_option_that_no_other_beats(plan):
-    (figure,) = plan.document().figures("plan")
+    changes, lifts = plan.document().figures("plan")
     shown = {0, plan.chosen, *plan.frontier}
-    assert len(figure.rows) == len(shown) and "%" in figure.axis
-    values = [row.value for row in figure.rows]
-    assert values == sorted(values, reverse=True)  # the cheapest first
-    assert sum(row.label.startswith("★") for row in figure.rows) == 1
+    assert len(changes.rows) == len(shown) and "%" in changes.axis
+    chosen, *values = [row.value for row in changes.rows]
+    assert chosen == pytest.approx(-100 * plan.choice.cost.value)
+    assert values == sorted(values, reverse=True)  # then the cheapest first
+    detected = {100 * plan.options[index].worst(plan.judged) for index in shown} - {math.inf}
+    found = sorted(row.value for row in lifts.rows if not math.isnan(row.value))
+    assert found == pytest.approx(sorted(detected))
+
+
+def test_a_policy_is_told_in_words_and_the_server_gets_its_spec(plan):
+    assert policy_words("0.9*top+0.1*plackett-luce:temperature=0.25") == (
+        "pages sorted by score (90 %) or drawn by score at temperature 0.25 (10 %)"
+    )
+    page = plan.to_html()
+    for option in plan.options:
+        assert "=" not in policy_words(option.spec)
+    assert sentence(policy_words(plan.spec)) in page and plan.spec in page
 
 
 def test_a_plan_is_written_and_read_again(plan):
@@ -186,7 +202,7 @@ def test_the_page_escapes_what_it_is_told(plan):
         judged=("<script>alert(1)</script>",),
     )
     page = evil.to_html()
-    assert "<script>alert(1)" not in page and "What was tried" in page
+    assert "<script>alert(1)" not in page and "&lt;script&gt;alert(1)" in page
 
 
 def option(cost, lift):
@@ -232,7 +248,7 @@ def test_the_command_writes_a_policy_that_serves_and_reads(tmp_path, capsys, mon
     words = ["log.parquet", "--logger", "top", "--policy", "new=top"]
     outputs = ["--out", "explore.json", "--json", "plan.json", "--html", "plan.html"]
     assert not run("plan", *words, *outputs, "--budget", "0.05")
-    assert "★" in capsys.readouterr().out
+    assert "▲ Serve" in capsys.readouterr().out
     spec = json.loads((tmp_path / "explore.json").read_text())["policy"]
     told = json.loads((tmp_path / "plan.json").read_text())
     assert told["options"][told["chosen"]]["spec"] == spec

@@ -30,7 +30,9 @@ def log_of(rows=900, seed=0):
 
 
 def sample(action, policy):
-    return cr.Propensity(kind="prefix", values=np.exp(policy.prefix_log_prob(action)))
+    # Of each item given those above it: the steps of the probabilities of what is shown so far.
+    steps = np.diff(policy.prefix_log_prob(action), axis=1, prepend=0.0)
+    return cr.Propensity(kind="prefix", values=np.exp(steps))
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,11 @@
 
 from counterrank.evaluation.abtest_result import ABTest, ArmDecision, ArmLift, ArmMetric
 from counterrank.evaluation.abtesting import abtest
-from counterrank.evaluation.arms import Validation, ValidationSummary, validate
+from counterrank.evaluation.arms import Pair, Validation, ValidationSummary, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.exploration import detectable, rows_for, sensible
 from counterrank.evaluation.judging import causes_first, meets, remedies, round_up, what_would_help
+from counterrank.evaluation.provenance import Provenance
 from counterrank.evaluation.request import DEFAULT_ESTIMATORS
 from counterrank.evaluation.result import (
     LEVELS,
@@ -42,7 +43,9 @@ __all__ = [
     "LogSummary",
     "MetricResult",
     "OrderPoint",
+    "Pair",
     "PositionCurve",
+    "Provenance",
     "SamplePlan",
     "Segment",
     "SegmentLift",

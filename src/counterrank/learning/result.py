@@ -101,6 +101,8 @@ class Certificate(RecordResult):
     sentence: str = ""
     kind: str = "best-of"
     name: str = ""
+    #: What was maximised.
+    metric: str = optional(default="")
     m: int = 1
     step: float = 0.0
     path: tuple[Step, ...] = ()

@@ -1,138 +1,220 @@
 """An A/B test read with its log: can its arms be compared, which earns more, and what to do."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from counterrank.checks import Audit
+from counterrank.common.findings import WARNED, Finding
 from counterrank.common.messages import say
-from counterrank.evaluation import ABTest, ArmLift, ArmMetric, GuardrailResult
-from counterrank.report.answer import joined_names
+from counterrank.estimators import Estimate, Lift
+from counterrank.evaluation import (
+    ABTest,
+    ArmLift,
+    ArmMetric,
+    Evaluation,
+    LogSummary,
+    MetricResult,
+    Provenance,
+    ShipDecision,
+    Verdict,
+)
+from counterrank.report.answer import answer, headline, joined_names
 from counterrank.report.document import (
     BRIEF,
     PAGE,
     Block,
-    Chip,
     Document,
-    Figure,
+    Fold,
     Paragraph,
     Row,
     Table,
     interval_row,
     section,
 )
-from counterrank.report.words import (
-    count,
-    known,
-    percent,
-    percents,
-    plain,
-    roughly,
-    sentence,
-    span,
-    width,
-)
+from counterrank.report.estimates import segments
+from counterrank.report.forest import Forest, Line
+from counterrank.report.health import note
+from counterrank.report.reading import Reading
+from counterrank.report.words import count, known, percent, plain, roughly, sentence
+from counterrank.statistics import Number
 
-#: What the two readings are called in tables and in the picture.
-NAMES = {"pooled": "every row", "plain": "difference in means"}
+#: What the two readings are called.
+NAMES = {"pooled": "from all rows", "plain": "difference in means"}
+#: What the decision of an arm is called where policies are evaluated.
+_STATES = {"ship": "ship", "go on": "wait", "stop": "hold"}
 
 
 def document(test: ABTest, _: int = PAGE) -> Document:
-    """Return what the test says: first whether it is one, at last what to do."""
-    title, *lines = sentences(test)
-    # The decision is the last thing on a page and in a terminal.
-    told = lines[:-1] if test.decision is not None else lines
-    blocks: list[Block] = [Paragraph(line, detail=BRIEF) for line in told]
-    blocks += [_chart(test), *_metrics(test), _guardrails(test), _segments(test), _arms(test)]
-    blocks = [block for block in blocks if not (isinstance(block, Table) and not block.rows)]
-    if test.decision is not None:
-        blocks += section("Decision", "decision", Paragraph(lines[-1], "strong", detail=BRIEF))
-    return Document(title, blocks, answer=lines[-1] if test.decision is not None else "")
-
-
-def sentences(test: ABTest) -> list[str]:
-    """Return what the test says: what invalidates it first, then each metric, the decision at last."""
-    fatal = [note for note in test.notes if note.fatal]
-    lines = [sentence(f"this test is not valid: {note.text}") for note in fatal]
-    if not any(note.code == "sample-ratio" for note in fatal):
-        lines = [*_sample_ratio(test), *lines]
-    # Of arms that cannot be compared neither a difference nor its absence is known.
-    metrics = sorted(test.metrics, key=lambda measure: not measure.primary) if test.valid else ()
-    for metric in metrics:
-        for lift in metric.lifts:
-            lines += [_answer(test, metric, lift), _saving(metric, lift)]
-    if test.sequential:
-        lines.append("The intervals are valid at every look at the growing test.")
-    notes = [note for metric in test.metrics for lift in metric.lifts for note in lift.notes]
-    lines += [sentence(note.text) for note in (*notes, *test.notes) if not note.fatal]
-    if test.decision is not None:
-        lines.append(_decision(test))
-    return list(dict.fromkeys(lines))
-
-
-def _sample_ratio(test: ABTest) -> Iterator[str]:
-    """Yield how the arms share the rows; nothing where an older file does not say."""
-    ratio = test.sample_ratio
-    if ratio is None or not ratio.counts:
-        return
-    counts = joined_names([f"{name} {count(size)}" for name, size in ratio.counts.items()], "and")
-    planned = "as planned" if ratio.planned else "as chance divides them"
-    p = "p > 0.99" if ratio.p_value > 0.99 else f"p = {ratio.p_value:.2g}"
-    yield f"The sample ratio is right: {counts} {ratio.counted}, {planned} ({p})."
-
-
-def _answer(test: ABTest, metric: ArmMetric, lift: ArmLift) -> str:
-    to, source, number = lift.to, lift.source, lift.lift
-    if not (known(number.value) and known(number.low) and known(number.high)):
-        return f"{to} and {source} cannot be compared in {metric.name}."
-    error = number.stderr
-    share = f"{percent(lift.relative.value, sign=True)}, " if known(lift.relative.value) else ""
-    reach = span(number.low, number.high, error, sign=True)
-    reach = f"({share}{percent(test.level, digits=0)} interval {reach})"
-    unit = metric.unit or "per ranking"
-    low, high = lift.decisive
-    if low <= 0.0 <= high:
-        size = plain(number.value, error, sign=True)
-        return f"No difference between {to} and {source} in {metric.name} was found: {size} {unit} {reach}."
-    size = plain(abs(number.value), error)
-    if unit == "per ranking":
-        comparison = "more" if low > 0 else "less"
-        return f"{to} earns {size} {comparison} {metric.name} per ranking than {source} {reach}."
-    comparison = "higher" if low > 0 else "lower"
-    return f"{metric.name} ({unit}) is {size} {comparison} with {to} than with {source} {reach}."
-
-
-def _saving(metric: ArmMetric, lift: ArmLift) -> str:
-    difference = lift.plain
-    if lift.headline == "pooled" and known(lift.saved):
-        reach = span(difference.low, difference.high, difference.stderr, sign=True)
-        size = plain(difference.value, difference.stderr, sign=True)
-        times = 1.0 / max(1.0 - lift.saved, 1e-9)
-        return (
-            f"For {metric.name} every row was read for both rankers, which saves "
-            f"{percent(lift.saved, digits=0)} of the traffic: the plain difference in means, {size} ({reach}), "
-            f"would need {plain(times, times / 5)} times the rankings for an interval as short. Both agree."
+    """Return what the test says: whether it is one, what to do, and the arms over the metrics as one picture."""
+    reading = Reading(as_evaluation(test))
+    reading.seconds = {
+        (lift.to, metric.name): second
+        for metric in test.metrics
+        for lift in metric.lifts
+        if (second := _alone(metric, lift)) is not None
+    }
+    blocks = [
+        replace(
+            block,
+            lines=[_line(test, line) for line in block.lines],
+            head="arm, and how it was read",
+            second="the test alone, without the log",
         )
-    if lift.agree and not lift.notes:
-        return (
-            f"For {metric.name} this is the plain difference in means: reading every row for both rankers "
-            "makes the interval no shorter here."
-        )
-    return (
-        f"For {metric.name} this is the plain difference in means, which assumes nothing but a random "
-        "division of users."
+        if isinstance(block, Forest) and test.valid
+        else block
+        for block in answer(reading, _facts(test))
+    ]
+    told, notes = _decision(test), _notes(test)
+    warned = [finding for finding in notes if finding.status is WARNED]
+    lines: list[Block] = [Paragraph(line, detail=BRIEF) for line in (told, *_savings(test)) if line]
+    if test.valid:
+        lines += [note(finding, BRIEF) for finding in warned]
+        blocks[-1:-1] = lines
+    else:
+        others = [note(finding) for finding in (*reading.failed[1:], *warned)]
+        blocks += [*lines, *([Fold(f"Further findings: {len(others)}", others)] if others else [])]
+    shown = test.valid and any(metric.segments for metric in test.metrics)
+    blocks += segments(reading) if shown else []
+    further = [note(finding, BRIEF) for finding in notes if finding.status is not WARNED]
+    details = [*_read(test), *section("What each arm earned", "arms", _arms(test), *further)]
+    blocks.append(Fold("For data scientists", details, "details"))
+    title = headline(reading) if test.valid else "This test is not valid: fix this first"
+    return Document(title, blocks, test.to_dict, told, _sample_ratio(test))
+
+
+def as_evaluation(test: ABTest) -> Evaluation:
+    """Return the test as an evaluation of its arms, so that both have one picture."""
+    primary, rows = test.metric(), sum(arm.rows for arm in test.arms)
+    metrics = [_metric(test, metric) for metric in test.metrics]
+    first = next(metric for metric in metrics if metric.primary)
+    decision = test.decision
+    actions = decision.targets if decision else {lift.to: "go on" for lift in primary.lifts}
+    return Evaluation(
+        log=LogSummary(rows, 0, words={"reward": primary.name}),
+        estimates=first.estimates,
+        recommended=first.recommended,
+        verdict=first.verdict,
+        segments=first.segments,
+        audit=Audit(note for note in test.notes if note.fatal),
+        provenance=Provenance(options={"practical": decision.practical} if decision else {}),
+        metrics=tuple(metrics),
+        guardrails=test.guardrails,
+        decision=ShipDecision(
+            target=decision.target if decision else None,
+            targets={name: _STATES[action] for name, action in actions.items()},
+        ),
+        baseline=test.baseline,
     )
 
 
+def _metric(test: ABTest, metric: ArmMetric) -> MetricResult:
+    lifts = {lift.to: lift for lift in metric.lifts}
+    estimates = []
+    for arm in metric.arms:
+        chosen = lifts.get(arm.name)
+        lift, relative = (chosen.lift, chosen.relative) if chosen else (Number(0.0), Number(0.0))
+        ends = relative.value, relative.low, relative.high
+        difference = Lift(lift.value, lift.stderr, lift.low, lift.high, (), *ends)
+        name = NAMES[chosen.headline] if chosen else "mean"
+        sizes = float(arm.units), arm.rows
+        estimates.append(
+            Estimate(
+                arm.name, name, arm.earned, arm.stderr, (), *sizes, test.level, difference,
+                ends=(arm.earned, arm.earned),
+            )
+        )  # fmt: skip
+    return MetricResult(
+        name=metric.name,
+        primary=metric.primary,
+        unit=metric.unit,
+        lower_is_better=metric.lower_is_better,
+        estimates=tuple(estimates),
+        recommended={estimate.target: estimate.estimator for estimate in estimates},
+        verdict=Verdict("reliable"),
+        segments=metric.segments,
+    )
+
+
+def _line(test: ABTest, line: Line) -> Line:
+    """Return an arm with how its lift was read, and what the decision says of it."""
+    lift = test.lift(line.label)
+    reasons = test.decision.reasons if test.decision else ()
+    texts = [sentence(reason.text) for reason in reasons if reason.target == line.label]
+    cause = line.cause or " ".join(texts if line.state != "ship" else ())
+    return replace(line, note=NAMES[lift.headline], cause=cause)
+
+
+def _alone(metric: ArmMetric, lift: ArmLift) -> Row | None:
+    """Return the difference in means where the lift is read from every row."""
+    relative = all(known(each.relative.low) for each in metric.lifts)
+    base = next(arm.earned for arm in metric.arms if arm.name == lift.source)
+    if lift.headline == "plain" or (relative and not base > 0):
+        return None
+    number = lift.plain
+    share = [end / base for end in (number.value, number.low, number.high)] if relative else []
+    shown = Lift(number.value, number.stderr, number.low, number.high, (), *share)
+    return interval_row("alone", shown, relative=relative)
+
+
+def _facts(test: ABTest) -> list[str]:
+    rows = sum(arm.rows for arm in test.arms)
+    units = sum(arm.units for arm in test.arms)
+    facts = [f"{count(rows)} rankings in {len(test.arms)} arms"]
+    facts += [f"{count(units)} users"] if units < rows else []
+    facts.append(f"compared with {test.baseline}")
+    facts += ["intervals valid at every look"] if test.sequential else []
+    return facts
+
+
+def _sample_ratio(test: ABTest) -> str:
+    """Return how the arms share the rows; nothing where an older file does not say, or it is the fault."""
+    ratio = test.sample_ratio
+    if ratio is None or not ratio.counts or ratio.status == "failed":
+        return ""
+    counts = joined_names([f"{name} {count(size)}" for name, size in ratio.counts.items()], "and")
+    planned = "as planned" if ratio.planned else "as chance divides them"
+    p = "p > 0.99" if ratio.p_value > 0.99 else f"p = {ratio.p_value:.2g}"
+    return f"The sample ratio is right: {counts} {ratio.counted}, {planned} ({p})."
+
+
+def _savings(test: ABTest) -> Iterator[str]:
+    """Yield what the log saves of the traffic."""
+    saved = [
+        (metric, min(lift.saved for lift in pooled))
+        for metric in test.metrics
+        if (pooled := [lift for lift in metric.lifts if _pooled(lift)])
+    ]
+    if test.valid and saved:
+        shares = [f"{percent(share, digits=0)} for {metric.name}" for metric, share in saved]
+        yield (
+            f"Reading every row for all arms saves at least {joined_names(shares, 'and')} of the traffic that "
+            "a plain difference in means would need for intervals as short."
+        )
+
+
+def _pooled(lift: ArmLift) -> bool:
+    return lift.headline == "pooled" and known(lift.saved)
+
+
+def _notes(test: ABTest) -> list[Finding]:
+    """Return what else has to be said, each once."""
+    notes = [finding for metric in test.metrics for lift in metric.lifts for finding in lift.notes]
+    return [*{entry.text: entry for entry in (*notes, *test.notes) if not entry.fatal}.values()]
+
+
 def _decision(test: ABTest) -> str:
+    """Return what to do, and how long the test should go on."""
     decision = test.decision
-    assert decision is not None
+    if decision is None:
+        return ""
     why = " ".join(sentence(reason.text) for reason in decision.reasons if not reason.fatal)
     if decision.action == "ship":
         return f"Decision: ship {decision.target}. {why}"
     if decision.action == "stop":
-        remedies = dict.fromkeys(
-            sentence(way) for reason in decision.reasons if reason.fatal for way in reason.remedies
-        )
         return (
-            f"Decision: stop. {why or 'The arms cannot be compared.'} {' '.join(remedies)}".strip()
+            f"Decision: stop. {why}"
+            if test.valid
+            else "Decision: stop. The arms cannot be compared."
         )
     if decision.rows is None:
         return f"Decision: go on. {why} How long cannot be said from so few rankings."
@@ -152,100 +234,20 @@ def _decision(test: ABTest) -> str:
     return f"Decision: go on for {amount}: {aim}. {why}{look}"
 
 
-def _chart(test: ABTest) -> Figure:
-    """Return both readings of each lift in the primary metric."""
-    rows: list[Row] = []
-    primary = test.metric()
-    for lift in primary.lifts:
-        rows.append(Row(label=f"{lift.to} over {lift.source}", heading=True))
-        for name, title in NAMES.items():
-            number, chosen = (
-                lift.plain if name == "plain" else lift.pooled,
-                lift.headline == name,
-            )
-            note = "★ reported" if chosen else ""
-            rows.append(
-                interval_row(title, number, error=number.stderr, note=note, faded=not chosen)
-            )
-    aid = (
-        "Left of the line the arm earns less than the baseline, right of it more; bars are intervals. "
-        "The pale one is the other way to read the same test."
-    )
-    axis = f"more {primary.name} per ranking than the baseline"
-    return Figure(
-        "lifts",
-        rows,
-        axis,
-        "Lifts with their intervals",
-        [(0.0, "no difference")],
-        f"Lifts in {primary.name} per ranking",
-        aid,
-        detail=BRIEF,
-    )
-
-
-def _metrics(test: ABTest) -> Iterator[Table]:
-    """Yield the reported lift in every metric, where there are several."""
-    if len(test.metrics) < 2:
-        return
-    rows = [
-        (
-            metric.name,
-            lift.to,
-            plain(number.value, number.stderr, sign=True),
-            span(number.low, number.high, number.stderr, sign=True),
-            percent(lift.relative.value, sign=True),
-            percents(lift.relative.low, lift.relative.high),
-            NAMES[lift.headline],
-        )
-        for metric in test.metrics
-        for lift in metric.lifts
-        for number in (lift.lift,)
-    ]
-    head = ("metric", "arm", "lift", "interval", "relative", "interval", "read from")
-    caption = f"Lifts over {test.baseline} in every metric"
-    yield Table(caption, head, rows, texts=2, minor=(6, 5), detail=BRIEF)
-
-
-def _guardrails(test: ABTest) -> Table:
-    rows = [
-        (
-            rail.expression,
-            rail.target,
-            f"{rail.column} = {rail.group}" if rail.group else "all",
-            *_limited(rail),
-            Chip(rail.status, rail.status),
-        )
-        for rail in test.guardrails
-    ]
-    head = ("guardrail", "arm", "rows", "lift", "interval", "it is")
-    return Table("Guardrails, their intervals together", head, rows, texts=3, detail=BRIEF)
-
-
-def _limited(rail: GuardrailResult) -> tuple[str, str]:
-    if rail.relative:
-        return percent(rail.lift, sign=True), percents(rail.low, rail.high)
-    error = (rail.high - rail.low) / 4
-    return plain(rail.lift, error, sign=True), span(rail.low, rail.high, error, sign=True)
-
-
-def _segments(test: ABTest) -> Table:
-    """Return the lifts of the primary in groups of rows."""
-    rows = [
-        (
-            f"{row.column} = {row.label}",
-            row.target,
-            count(row.n),
-            plain(lift.value, lift.stderr, sign=True),
-            span(lift.low, lift.high, width(lift), sign=True),
-            span(lift.adjusted_low, lift.adjusted_high, width(lift), sign=True),
-        )
-        for row in test.metric().segments
-        for lift in (row.lift,)
-    ]
-    head = ("rows", "arm", "rankings", "lift", "interval", "adjusted for all groups")
-    caption = f"Lifts in {test.metric().name} by group, over {test.baseline}"
-    return Table(caption, head, rows, texts=2, minor=(2,), detail=BRIEF)
+def _read(test: ABTest) -> list[Block]:
+    """Return both readings of every lift in the units of the metric."""
+    rows: list[tuple[str, ...]] = []
+    styles = []
+    for metric in test.metrics if test.valid else ():
+        for lift in metric.lifts:
+            for name, title in NAMES.items():
+                number = lift.plain if name == "plain" else lift.pooled
+                shown = interval_row(title, number, error=number.stderr)
+                rows.append((metric.name, lift.to, title, shown.shown, shown.reach))
+                styles.append("bold" * (lift.headline == name))
+    head = ("metric", "arm", "read from", "lift", "interval")
+    caption = f"Lifts over {test.baseline}, each read in both ways (bold: reported)"
+    return section("Two ways to read a test", "readings", Table(caption, head, rows, 3, styles))
 
 
 def _arms(test: ABTest) -> Table:
@@ -266,9 +268,10 @@ def _arms(test: ABTest) -> Table:
             for arm in metric.arms
         ]
         styles += [""] * len(metric.arms)
-    primary = test.metric().name
-    caption = (
-        f"What each arm earned{f' of {primary} per ranking' if len(test.metrics) == 1 else ''}"
-    )
     head = ("arm", "rankings", "units", "earned", "std. error")
+    caption = (
+        f"What each arm earned of {test.metric().name} per ranking"
+        if len(test.metrics) == 1
+        else "What each arm earned"
+    )
     return Table(caption, head, rows, styles=styles, detail=BRIEF)

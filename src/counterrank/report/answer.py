@@ -26,7 +26,7 @@ from counterrank.report.document import (
     interval_row,
     section,
 )
-from counterrank.report.forest import STATES, Column, Forest, Line, around_zero, outcome
+from counterrank.report.forest import STATES, Column, Forest, Line, column_over, outcome
 from counterrank.report.health import note
 from counterrank.report.reading import Reading, Target, column_name
 from counterrank.report.words import (
@@ -47,13 +47,14 @@ NO_INTERVAL = "these rows give no interval"
 MOST_NAMES = 4
 
 
-def answer(reading: Reading) -> list[Block]:
+def answer(reading: Reading, told_facts: Sequence[str] = ()) -> list[Block]:
     """Return the facts of the log and the picture; where the log is refused, the cause in its place."""
-    facts = Paragraph(" · ".join(facts_of(reading)), "facts", detail=BRIEF)
+    entries = told_facts or facts_of(reading)
+    facts = Paragraph(" · ".join(entries), "facts", detail=BRIEF)
     if reading.failed:
         return [facts, *_refused(reading)]
     first, *further = forests(reading)
-    told = " ".join([*map(str, first.lines), *facts_of(reading)[:1]])
+    told = " ".join([*map(str, first.lines), *entries[:1]])
     return [
         facts,
         first,
@@ -296,6 +297,7 @@ def _cell(reading: Reading, target: Target, named: _Named) -> Row | None:
         status=worst.status if worst else "",
         hints=[_amount(reading, lift, metric)],
         outer=_ends(guardrail, scale) if guardrail else (math.nan, math.nan),
+        second=reading.seconds.get((target.name, name)),
     )
     return replace(row, reach=row.reach or NO_INTERVAL)
 
@@ -355,13 +357,11 @@ def _column(reading: Reading, named: _Named, cells: Sequence[Row | None], metric
         harm = (edge, math.inf) if at_most(drawn[0]) else (-math.inf, edge)
         marked += [1.5 * edge]
     max_ticks = 7 if metrics == 1 else 6 if metric.primary or metrics == 2 else 3
-    # Labels of a narrow column need more of its room.
-    room = 0.05 if max_ticks > 3 else 0.15
-    scale, ticks = around_zero(cells, marked, max_ticks=max_ticks, room=room)
-    return Column(
-        name=name,
-        scale=scale,
-        ticks=ticks,
+    return column_over(
+        name,
+        cells,
+        marked,
+        max_ticks,
         facts=facts,
         primary=metric.primary and metrics > 1,
         unit="%" if relative else reading.unit if metric.primary else unit,
@@ -403,7 +403,7 @@ def _causes(reading: Reading, target: Target) -> Iterator[str]:
     yield from _guardrail_reasons(reading, target)
     if target.evidence == "reliable":
         low, high = target.lift.decisive
-        if target.action == "test" and low <= 0 <= high:
+        if target.action in ("test", "wait") and low <= 0 <= high:
             yield "The interval includes no change."
         return
     if doubts := causes_first(target.reasons):
@@ -417,7 +417,7 @@ def _guardrail_reasons(reading: Reading, target: Target) -> Iterator[str]:
         members = [rail for rail in rails if rail.expression == expression]
         worst = min(members, key=_gravity)
         verb = {"broken": "breaks", "open": "may break"}.get(worst.status)
-        if verb and (worst.status == "broken" or target.action == "test"):
+        if verb and (worst.status == "broken" or target.action in ("test", "wait")):
             groups = f" ({group_words(members)})" if worst.column else ""
             yield f"It {verb} the limit of {worst.metric} ({limit_of(worst)}): {_reach(worst)}{groups}."
 

@@ -112,7 +112,7 @@ def bounded(rows: Sequence[Any]) -> list[float]:
     # The median, which one hopeless interval cannot move.
     farthest = 6 * widths[len(widths) // 2] if widths else 0.0
     values: list[float] = []
-    for row in rows:
+    for row in (*rows, *(row.second for row in rows if row.second)):
         low = row.low if known(row.low) else row.value
         high = row.high if known(row.high) else row.value
         values += [row.value, max(low, row.value - farthest), min(high, row.value + farthest)]
@@ -174,6 +174,8 @@ class Row:
     apart: bool = False
     faded: bool = False
     heading: bool = False
+    #: Another reading of the same number, drawn thin below it: the test alone, what was earned.
+    second: Row | None = None
 
     def marks(self, scale: AxisScale) -> Iterator[tuple[str, float, float]]:
         """Yield what is drawn of it on an axis, from where to where: bars, arrows, and the value at last.
@@ -477,17 +479,19 @@ class Phrase(str):
 class Document:
     """A title and blocks; `data` returns the JSON form that travels with the page.
 
-    `answer` is what a list of results says of it, where that is not the title.
+    `answer` is what a list of results says of it, where that is not the title; `above` is what stands
+    above the title, because all else rests on it.
     """
 
     title: str
     blocks: Sequence[Block]
     data: Callable[[], Json] | None = None
     answer: str = ""
+    above: str = ""
 
     def sentences(self) -> list[str]:
         """Return the title and what a terminal shows first, without its tables: one thing per line."""
-        lines = [self.title]
+        lines = [*filter(None, (self.above,)), self.title]
         for block in self.blocks:
             lines += block.in_words() if block.detail == BRIEF else []
         return lines

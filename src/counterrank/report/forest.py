@@ -28,9 +28,14 @@ class State:
 STATES = {
     "ship": State("Ship", "▲", "Ship"),
     "test": State("Test", "◐", "Test"),
+    "wait": State("Keep testing", "◐", "Keep testing"),
     "hold": State("Stop", "■", "Do not ship"),
     "unknown": State("Cannot tell yet", "?", "Cannot tell yet:"),
     "same": State("As today", "="),
+    "serve": State("Serve", "▲"),
+    "option": State("Possible", "○"),
+    "contained": State("Contained", "✓"),
+    "missed": State("Missed", "✗"),
 }
 #: Colour and shape say the outcome; `MARK_SIGNS` are the same for text.
 OUTCOMES = {
@@ -100,7 +105,8 @@ class Line:
         numbers = (
             " ".join(
                 filter(
-                    None, (cell.label, cell.shown, cell.reach and f"({cell.reach})", cell.status)
+                    None,
+                    (cell.label, cell.shown, cell.reach and f"({cell.reach})", *_beside(cell)),
                 )
             )
             for cell in self.cells
@@ -109,6 +115,20 @@ class Line:
         label = ": ".join(filter(None, (badge, self.label)))
         text = ", ".join(filter(None, (*numbers, self.note)))
         return " ".join(filter(None, (f"{label}: {text}." if text else f"{label}.", self.cause)))
+
+
+def _beside(cell: Row) -> list[str]:
+    """Return the second reading of a number, and what a guardrail says of it."""
+    return [*([second_words(cell.second)] if cell.second else []), cell.status]
+
+
+def second_words(row: Row) -> str:
+    """Return the second reading of a number in words.
+
+    >>> second_words(Row(label="alone", shown="+2.0", reach="+1.0 to +3.0"))
+    'alone +1.0 to +3.0'
+    """
+    return f"{row.label} {row.reach or row.shown}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +141,14 @@ class Forest(Block):
     lines: Sequence[Line]
     #: What a line is called when several are counted: "policies".
     plural: str = "policies"
+    #: What stands above their names.
+    head: str = "policy and measurement"
     #: What to see, and what the shaded regions are.
     aid: str = ""
     band: str = ""
+    #: What lies beyond the limit of a column, and what a second reading below an interval is.
+    beyond: str = "beyond the limit of a guardrail"
+    second: str = ""
 
     def in_words(self) -> list[str]:
         """Return a sentence for each policy; segments are left to the table."""
@@ -177,6 +202,20 @@ def around_zero(
     pad = 0.03 * (high - low)
     scale = AxisScale(min(low - pad, first * step - margin), max(high + pad, last * step + margin))
     return scale, [float(f"{place * step:.12g}") for place in range(first, last + 1)]
+
+
+def column_over(
+    name: str,
+    rows: Iterable[Row | None],
+    marked: Iterable[float] = (),
+    max_ticks: int = 6,
+    **fields: Any,
+) -> Column:
+    """Return a column whose axis holds its cells and what is marked."""
+    # Labels of a narrow column need more of its room.
+    room = 0.05 if max_ticks > 3 else 0.15
+    scale, ticks = around_zero(rows, marked, max_ticks=max_ticks, room=room)
+    return Column(name=name, scale=scale, ticks=ticks, **fields)
 
 
 #: Signs of a text interval: its ends, where it leaves the axis, what it is drawn on.

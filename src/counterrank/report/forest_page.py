@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from counterrank.report.document import Row
-from counterrank.report.forest import OUTCOMES, STATES, Column, Forest, Line
+from counterrank.report.forest import OUTCOMES, STATES, Column, Forest, Line, second_words
 from counterrank.report.svg import (
     ground,
     line,
@@ -15,6 +15,7 @@ from counterrank.report.svg import (
     picture,
     place,
     region,
+    second_sample,
     tag,
     track,
 )
@@ -22,6 +23,7 @@ from counterrank.report.words import without_options
 
 #: Glyphs of 12 by 12 pixels, for badges and statuses.
 _GLYPHS = {
+    "option": ('<circle cx="6" cy="6" r="4.7" class="thin"/>',),
     "ship": ('<path d="M6 1 11.5 10.5H.5z"/>',),
     "hold": ('<path d="M1 1h10v10H1z"/>',),
     "test": (
@@ -36,8 +38,12 @@ _GLYPHS = {
     "passed": ('<path class="thin" d="M1.5 6.5 4.7 9.7 10.7 2.6"/>',),
     "failed": ('<path class="thin" d="M2 2l8 8M10 2l-8 8"/>',),
 }
-#: The glyph of a guardrail's status and of a check.
+#: The glyph of a state that shares one, of a guardrail's status and of a check.
 STATUS_GLYPHS = {
+    "wait": "test",
+    "serve": "ship",
+    "contained": "passed",
+    "missed": "failed",
     "safe": "passed",
     "open": "test",
     "broken": "failed",
@@ -55,7 +61,7 @@ _ROLES = {"table": "table", "thead": "rowgroup", "tbody": "rowgroup", "tr": "row
 
 def glyph(name: str) -> Markup:
     """Return a small sign."""
-    shapes = Markup("".join(_GLYPHS[name]))
+    shapes = Markup("".join(_GLYPHS[STATUS_GLYPHS.get(name, name)]))
     return tag(
         "svg", shapes, class_="glyph", width=12, height=12, viewBox="0 0 12 12", aria_hidden="true"
     )
@@ -109,7 +115,7 @@ def _policies(forest: Forest, lines: Sequence[Line], large: int) -> Markup:
         for row in _policy(entry, columns, len(widths) or 1, large=index < large)
     ]
     first = _element("th", tag("span", "policy", class_="unseen"), role="columnheader", scope="col")
-    below = _element("td", "policy and measurement", class_="sub")
+    below = _element("td", forest.head, class_="sub")
     head = (
         _element(
             "thead", _element("tr", first, *heads), _element("tr", below, *axes, class_="axes")
@@ -118,6 +124,7 @@ def _policies(forest: Forest, lines: Sequence[Line], large: int) -> Markup:
         else ""
     )
     look = "many" if strips else ("none", "few", "few two")[len(columns)]
+    look += " both" * any(cell and cell.second for entry in lines for cell in entry.cells)
     return _element(
         "table",
         tag("caption", forest.caption),
@@ -183,13 +190,15 @@ def _number(cell: Row | None, look: str) -> Markup:
 
 def _wide(column: Column, cell: Row | None, *, large: bool) -> list[Markup]:
     reach = tag("span", cell.reach, class_="sub") if cell and cell.reach else ""
+    beside = cell.second if cell else None
+    second = tag("span", second_words(beside), class_="sub") if beside else ""
     number = _number(cell, "big" if large else "mid")
     return [
-        _element("td", number, reach, _status(cell), class_="num", data_name=column.name),
+        _element("td", number, reach, second, _status(cell), class_="num", data_name=column.name),
         _element(
             "td",
             ground(column),
-            _marks(column, cell, 40),
+            _marks(column, cell, 44),
             ticks(column, "ticks own"),
             class_="plot",
             data_tip=cell.tip if cell else None,
@@ -218,7 +227,7 @@ def _status(cell: Row | None) -> Markup:
     status = cell.status if cell else ""
     if not status:
         return Markup("")
-    return tag("span", glyph(STATUS_GLYPHS[status]), status, class_=f"status {status}")
+    return tag("span", glyph(status), status, class_=f"status {status}")
 
 
 def ticks(column: Column, look: str = "ticks") -> Markup:
@@ -241,13 +250,18 @@ def ticks(column: Column, look: str = "ticks") -> Markup:
 def _legend(forest: Forest) -> Markup:
     if not forest.columns:
         return Markup("")
-    keys = [_key(_sample(look), mark.name) for look, mark in OUTCOMES.items()]
+    marks = {
+        cell.mark.look: cell.mark.name for entry in forest.lines for cell in entry.cells if cell
+    }
+    keys = [_key(_sample(look), marks[look]) for look in OUTCOMES if marks.get(look)]
     if any(column.band for column in forest.columns):
         keys.append(_key(region("0%", "100%", "band"), forest.band))
     if any(column.harm for column in forest.columns):
-        keys.append(_key(region("0%", "100%", "harm"), "beyond the limit of a guardrail"))
+        keys.append(_key(region("0%", "100%", "harm"), forest.beyond))
     if any(cell and cell.faded for entry in forest.lines for cell in entry.cells):
         keys.append(_key(_sample("unclear", "faded"), "dashed: thin evidence"))
+    if forest.second:
+        keys.append(_key(second_sample(), forest.second))
     return tag("p", *keys, tag("span", forest.aid), class_="legend")
 
 

@@ -112,7 +112,8 @@ def note(finding: Finding, detail: int = PAGE) -> Note:
     """Return a finding as a line, with its cause, its remedy and the condition that leaves it out."""
     lines = [f"Likely cause: {finding.cause}"] if finding.cause else []
     if finding.explains:
-        titles = comma_separated([TITLES.get(code, code) for code in finding.explains])
+        codes = (code.rstrip("*") for code in finding.explains)
+        titles = comma_separated([*dict.fromkeys(TITLES.get(code, code) for code in codes)])
         lines.append(f"Explains {counted_checks(len(finding.explains))}: {titles}")
     lines += [f"Remedy: {finding.help}"] if finding.help else []
     lines += [f'To leave it out: --where "{finding.where}"'] if finding.where else []

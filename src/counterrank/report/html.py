@@ -58,7 +58,10 @@ def page(document: Document, *, back: str | None = None) -> str:
         style=stylesheet(),
         script=script,
         links=Markup("").join(links),
-        body=Markup("").join(body for _, body in parts),
+        body=Markup("").join(
+            [tag("p", document.above, class_="above") if document.above else Markup("")]
+            + [body for _, body in parts]
+        ),
         data=data,
     )
 

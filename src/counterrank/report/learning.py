@@ -1,8 +1,11 @@
 """What a manager reads before shipping what was learned: the certificate, the path, who gains, what moves."""
 
-import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 from counterrank.common.messages import say
+from counterrank.common.texts import NARROW
+from counterrank.estimators import Lift
 from counterrank.evaluation import round_up
 from counterrank.learning import Certificate
 from counterrank.report.document import (
@@ -10,14 +13,14 @@ from counterrank.report.document import (
     PAGE,
     Block,
     Document,
-    Figure,
     Note,
     Paragraph,
+    Phrase,
     Row,
     interval_row,
     section,
 )
-from counterrank.report.forest import OUTCOMES, Column, Forest, Line, around_zero, outcome
+from counterrank.report.forest import OUTCOMES, Column, Forest, Line, column_over, outcome
 from counterrank.report.reading import column_name
 from counterrank.report.words import at_least, count, known, percent, plain
 from counterrank.statistics import Number
@@ -47,16 +50,14 @@ _NEXT_TIME = (
 
 def document(certificate: Certificate, _: int = PAGE) -> Document:
     """Return the certificate, how it came about, and what it does not promise."""
-    title = (
-        "A better policy, with a certificate" if certificate.certified else "Nothing to ship yet"
-    )
     rows = (
-        f"The policy was learned and chosen on {count(certificate.rows.get('learn'))} rows, and certified on "
-        f"{count(certificate.rows.get('certify'))} other rows."
+        f"learned and chosen on {count(certificate.rows.get('learn'))} rows",
+        f"certified on {count(certificate.rows.get('certify'))} other rows",
+        f"metric: {_metric(certificate)} per ranking, today {_today(certificate)}",
     )
     blocks: list[Block] = [
+        Paragraph(" · ".join(rows), "facts", detail=BRIEF),
         _forest(certificate),
-        Paragraph(rows, "aid", detail=BRIEF),
     ]
     lost = [
         f"{column_name(row.column)} = {row.label}" for row in certificate.segments if row.high < 0
@@ -64,34 +65,12 @@ def document(certificate: Certificate, _: int = PAGE) -> Document:
     if lost:
         told = f"These segments lose, adjusted for looking at all of them: {', '.join(lost)}."
         blocks.append(Paragraph(told, "strong", detail=BRIEF))
-    aid = (
-        "Lifts on the rows on which the step was chosen, not those of the certificate; each bar begins at the "
-        "expected bound."
+    blocks += section("For whom", "segments", _segments(certificate))
+    lead = (
+        "Lifts on the rows on which the step was chosen, not those of the certificate; each line begins at "
+        "the expected bound. ★: the step that was chosen."
     )
-    unit, name = (
-        "lift per ranking",
-        "Lift of each step, from the expected bound to the estimate (★ chosen)",
-    )
-    path = Figure(
-        "path",
-        _path(certificate),
-        unit,
-        name,
-        [(0.0, "today")],
-        "Lift and bound by step",
-        aid,
-        detail=BRIEF,
-    )
-    who = Figure(
-        "segments",
-        _segments(certificate),
-        unit,
-        "Lift by segment",
-        title="For whom",
-        aid="Bars are adjusted for looking at all segments.",
-        detail=BRIEF,
-    )
-    blocks += section("How it was chosen, and for whom", "path", path, who)
+    blocks += section("How it was chosen", "path", _path(certificate), lead=lead)
     promised = (
         "A plain sort by score is not certified: today's policy almost never shows exactly that ranking, so "
         "no log of it can tell what it earns without assuming how users behave."
@@ -103,64 +82,102 @@ def document(certificate: Certificate, _: int = PAGE) -> Document:
         Paragraph(promised),
     )
     blocks += section("For a better certificate next time", "next", *map(Note, _NEXT_TIME))
-    return Document(title, blocks)
+    return Document(headline(certificate), blocks, certificate.to_dict)
+
+
+def headline(certificate: Certificate) -> Phrase:
+    """Return what to do, with the certified bound."""
+    if not certificate.certified:
+        return Phrase.of_pieces("Nothing to ship yet")
+    bound = _bound(certificate).removeprefix("+")
+    gain = f": at least {bound} more {_metric(certificate)} per ranking, with a certificate."
+    return Phrase.of_pieces("Ship ", (certificate.name or "the learned policy",), gain)
+
+
+def _metric(certificate: Certificate) -> str:
+    return certificate.metric or "reward"
+
+
+def _today(certificate: Certificate) -> str:
+    return plain(certificate.logger["value"], certificate.stderr)
+
+
+def _scale(certificate: Certificate) -> float:
+    """Return what turns a lift into per cent of what today's policy earns; 1 where that means nothing."""
+    today = certificate.logger["value"]
+    return 100 / today if known(today) and today > 0 else 1.0
+
+
+def _unit(certificate: Certificate) -> str:
+    return "" if _scale(certificate) == 1.0 else f"{NARROW}%"
+
+
+def _bound(certificate: Certificate) -> str:
+    """Return the certified bound, rounded down: the one number wherever it is told."""
+    scale = _scale(certificate)
+    bound, error = scale * certificate.low, scale * certificate.stderr
+    return at_least(bound, error, sign=True) + _unit(certificate)
+
+
+def _estimate(certificate: Certificate) -> str:
+    scale = _scale(certificate)
+    return plain(scale * certificate.value, scale * certificate.stderr, sign=True) + _unit(
+        certificate
+    )
+
+
+def _in_share(certificate: Certificate, number: Number) -> Lift:
+    """Return a lift with its shares of what today's policy earns."""
+    scale = _scale(certificate) / 100
+    shares = (scale * end for end in (number.value, number.low, number.high))
+    return Lift(number.value, number.stderr, number.low, number.high, (), *shares)
 
 
 def _forest(certificate: Certificate) -> Forest:
     """Return the certified lift with its lower bound, in per cent of what today's policy earns where that is known."""
-    lift, today = certificate.lift, certificate.logger["value"]
-    relative = known(today) and today > 0
-    scale = 100 / today if relative else 1.0
-    shown = (
-        percent(lift.value / today, sign=True)
-        if relative
-        else plain(lift.value, lift.stderr, sign=True)
-    )
-    bound = math.floor(lift.low * scale * 10) / 10 if relative else lift.low
-    at_worst = (
-        percent(bound / 100, sign=True) if relative else at_least(lift.low, lift.stderr, sign=True)
-    )
+    lift, scale = certificate.lift, _scale(certificate)
     cell = Row(
-        label="reward",
+        label=_metric(certificate),
         value=lift.value * scale,
         low=lift.low * scale,
         high=lift.value * scale,
-        shown=shown,
-        reach=f"at least {at_worst}",
+        shown=_estimate(certificate),
+        reach=f"at least {_bound(certificate)}",
         tip=certificate.sentence,
         mark=outcome(lift.low, lift.value) if certificate.certified else OUTCOMES["unclear"],
     )
-    state = "ship" if certificate.certified else "unknown"
-    scale_of, ticks = around_zero([cell], max_ticks=7, room=0.05)
     facts = (
-        f"per ranking, today {plain(today, lift.stderr)}",
+        f"per ranking, today {_today(certificate)}",
         f"{percent(lift.level, digits=0)} lower bound",
     )
-    column = Column(
-        name="reward", scale=scale_of, ticks=ticks, facts=facts, unit="%" if relative else "reward"
-    )
-    note = "certified" if certificate.certified else "not certified"
     line = Line(
         label=certificate.name or "learned policy",
-        note=note,
-        state=state,
+        note="certified" if certificate.certified else "not certified",
+        state="ship" if certificate.certified else "unknown",
         cells=[cell] if known(lift.value) and known(lift.low) else [None],
         cause=certificate.sentence,
     )
     return Forest(
         kind="lifts",
-        caption="Lift over today's policy",
-        columns=[column],
+        caption="Lift over today's policy" + (", in per cent" if _unit(certificate) else ""),
+        columns=[_column(certificate, _metric(certificate), [cell], facts)],
         lines=[line],
         detail=BRIEF,
         aid="The line begins at the lower bound.",
     )
 
 
+def _column(
+    certificate: Certificate, name: str, cells: Sequence[Row], facts: Sequence[str] = ()
+) -> Column:
+    unit = "%" if _unit(certificate) else _metric(certificate)
+    return column_over(name, cells, max_ticks=7, facts=facts, unit=unit)
+
+
 def sentence(certificate: Certificate) -> str:
     """Return the certificate in one sentence, all of whose numbers are those of the certifying rows."""
-    error, sure = certificate.stderr, percent(certificate.lift.level, digits=0)
-    bound, estimate = at_least(certificate.low, error), plain(certificate.value, error, sign=True)
+    sure, metric = percent(certificate.lift.level, digits=0), _metric(certificate)
+    bound, estimate = _bound(certificate).removeprefix("+"), _estimate(certificate)
     if certificate.certified:
         means = (
             "whatever users do" if certificate.grade == "free" else "given enough rows for a t test"
@@ -170,8 +187,8 @@ def sentence(certificate: Certificate) -> str:
         )
         safe = f" No guardrail is broken: {guardrails}." if guardrails else ""
         return (
-            f"{certificate.name[:1].upper() + certificate.name[1:]} earns at least {bound} more per ranking than "
-            f"today's {plain(certificate.logger['value'], error)} (estimate {estimate}), with {sure} "
+            f"{certificate.name[:1].upper() + certificate.name[1:]} earns at least {bound} more {metric} per ranking "
+            f"than today's {_today(certificate)} (estimate {estimate}), with {sure} "
             f"confidence, {means}.{safe}"
         )
     if certificate.low > 0:
@@ -185,10 +202,10 @@ def sentence(certificate: Certificate) -> str:
             for guardrail in certificate.open_guardrails
         )
         return (
-            f"Not certified: {certificate.name} earns at least {bound} more per ranking, but these rows "
-            f"cannot show that a guardrail is safe: {shown}. Use more rows, or a wider limit."
+            f"Not certified: {certificate.name} earns at least {bound} more {metric} per ranking, but these "
+            f"rows cannot show that a guardrail is safe: {shown}. Use more rows, or a wider limit."
         )
-    seems = f"{certificate.name} seems to earn {estimate} per ranking"
+    seems = f"{certificate.name} seems to earn {estimate} {metric} per ranking"
     if not certificate.declared and (certificate.more_rows is not None or certificate.low >= 0):
         return (
             f"Not certified: {seems}, but the log has no users or "
@@ -198,7 +215,7 @@ def sentence(certificate: Certificate) -> str:
         )
     return _not_yet(
         certificate,
-        f"Not yet: {seems}, but the {sure} bound is {at_least(certificate.low, error, sign=True)}.",
+        f"Not yet: {seems}, but the {sure} bound is {_bound(certificate)}.",
     )
 
 
@@ -217,28 +234,47 @@ def _not_yet(certificate: Certificate, seems: str) -> str:
     return f"{seems} {enough}"
 
 
-def _path(certificate: Certificate) -> list[Row]:
+def _path(certificate: Certificate) -> Forest:
     """Return the lift of each step and the bound to expect of it: ambition against evidence."""
-    rows = []
+    lines = []
     for step in certificate.path:
-        number, note = (
-            Number(step.value, low=step.low, high=step.value),
-            f"{count(step.ess)} effective rows",
-        )
-        chosen = "★ " * (step.m == certificate.m)
-        rows.append(
-            interval_row(f"{chosen}best of {step.m}", number, error=certificate.stderr, note=note)
-        )
-    return rows
+        number = _in_share(certificate, Number(step.value, low=step.low, high=step.value))
+        relative, best = bool(_unit(certificate)), "★ " * (step.m == certificate.m)
+        mark = outcome(step.low, step.value)
+        cell = interval_row("lift", number, mark, error=certificate.stderr, relative=relative)
+        note = f"{count(step.ess)} effective rows"
+        lines.append(Line(label=f"{best}best of {step.m}", note=note, cells=[cell]))
+    return _lines(certificate, "path", "Lift of each step, from the expected bound", lines)
 
 
-def _segments(certificate: Certificate) -> list[Row]:
+def _segments(certificate: Certificate) -> Forest:
     """Return the lift of each segment, intervals adjusted for looking at all of them."""
-    rows: list[Row] = []
+    relative, lines = bool(_unit(certificate)), []
     for column in dict.fromkeys(row.column for row in certificate.segments):
-        rows.append(Row(label=column_name(column), heading=True))
         members = (row for row in certificate.segments if row.column == column)
         for segment in sorted(members, key=lambda row: -row.value):
+            number = Number(segment.value, segment.stderr, segment.low, segment.high)
+            mark = outcome(segment.low, segment.high)
+            cell = interval_row(
+                "lift",
+                _in_share(certificate, number),
+                mark,
+                error=segment.stderr,
+                relative=relative,
+            )
             size = f"{count(segment.n)} rows"
-            rows.append(interval_row(segment.label, segment, error=segment.stderr, note=size))
-    return rows
+            lines.append(
+                Line(label=segment.label, note=size, group=column_name(column), cells=[cell])
+            )
+    forest = _lines(certificate, "segments", "Lift by segment", lines)
+    share = " of what today's policy earns in all rows" if relative else ""
+    return replace(
+        forest, aid=f"Lines: intervals adjusted for looking at all segments; per cent{share}."
+    )
+
+
+def _lines(certificate: Certificate, kind: str, caption: str, lines: Sequence[Line]) -> Forest:
+    cells = [cell for line in lines for cell in line.cells if cell]
+    name = f"{certificate.name or 'learned policy'}: {_metric(certificate)}"
+    columns = [_column(certificate, name, cells)]
+    return Forest(kind=kind, caption=caption, columns=columns, lines=lines, detail=BRIEF)

@@ -17,7 +17,7 @@ from counterrank.report.document import (
     Table,
     walk,
 )
-from counterrank.report.forest import MARK_SIGNS, STATES, Forest, Line
+from counterrank.report.forest import MARK_SIGNS, STATES, Forest, Line, second_words
 from counterrank.report.words import visible
 
 _SPECIAL = re.compile(r"([\\`*_\[\]#!|~@]|(?<=:)/)")
@@ -27,6 +27,7 @@ def markdown(document: Document) -> str:
     """Return the brief blocks of a document as Markdown."""
     brief = (block for block in walk(document.blocks) if block.detail == BRIEF)
     title = [f"## {plain_text(document.title)}"] if document.title else []
+    title += [plain_text(document.above)] if document.above else []
     return "\n\n".join([*title, *(text for block in brief for text in _texts(block))]) + "\n"
 
 
@@ -89,7 +90,8 @@ def _cell(cell: Row | None) -> str:
         return "–"
     sign = MARK_SIGNS.get(cell.mark.look, "")
     reach = f"({cell.reach})" if cell.reach else ""
-    return " ".join(filter(None, (sign, cell.shown, reach, cell.status)))
+    second = f"· {second_words(cell.second)}" if cell.second else ""
+    return " ".join(filter(None, (sign, cell.shown, reach, second, cell.status)))
 
 
 def _table(caption: str, head: Sequence[Any], rows: Iterable[Sequence[Any]], texts: int) -> str:

@@ -3,14 +3,18 @@
 import math
 import re
 
-from counterrank.exploration import Cost, DetectableLift, ExplorationPlan
+from counterrank.estimators import Lift
+from counterrank.exploration import Cost, DetectableLift, ExplorationOption, ExplorationPlan
+from counterrank.policies import parse_policy
 from counterrank.report.answer import joined_names
 from counterrank.report.document import (
     BRIEF,
     PAGE,
+    VERBOSE,
     Block,
     Document,
-    Figure,
+    Fold,
+    Mark,
     Note,
     Paragraph,
     Row,
@@ -18,31 +22,28 @@ from counterrank.report.document import (
     interval_row,
     section,
 )
-from counterrank.report.words import count, percent, percents, roughly
-from counterrank.statistics import Number
+from counterrank.report.forest import OUTCOMES, Forest, Line, column_over, outcome
+from counterrank.report.words import (
+    count,
+    percent,
+    percents,
+    roughly,
+    sentence,
+    short,
+    whole_percents,
+)
 
 
 def document(plan: ExplorationPlan, _: int = PAGE) -> Document:
-    """Return the recommendation, its chart and its table."""
+    """Return the recommendation, and the options as one picture: what each costs, and what its log would show."""
     title, *lines = sentences(plan)
     blocks: list[Block] = [Paragraph(line, detail=BRIEF) for line in lines]
-    blocks.append(
-        Paragraph(
-            f"Policy for the server and for the log it writes: {plan.spec}", "aid", detail=BRIEF
-        )
-    )
-    aid = "Bars are intervals of the change; beside each option the smallest lift that its log would show."
-    name, (rows, table) = "Cost and detectable lift", _options(plan)
-    blocks.append(Figure("plan", rows, "change of the metric in %", name, title=name, aid=aid))
-    lead = (
-        f"The lift is the smallest that {count(plan.rows)} rankings detect in four of five logs; "
-        "“never” if the option does not show the items that such a ranker would show."
-    )
-    blocks += section("What was tried, the cheapest first", "options", table, lead=lead)
+    served = f"Policy for the server and for the log it writes: {plan.spec}"
+    blocks += [_forest(plan), Paragraph(served, "code", detail=BRIEF)]
     by_models = any(option.cost.rests_on == "models" for option in plan.options)
     told = (*plan.notes, *(["* predicted by models of users alone."] if by_models else []))
-    blocks += section("How to read it", "reading", *map(Note, told))
-    return Document(title, blocks)
+    details = section("Every option that no other beats", "options", _table(plan), *map(Note, told))
+    return Document(title, [*blocks, Fold("For data scientists", details, "details")], plan.to_dict)
 
 
 def sentences(plan: ExplorationPlan) -> list[str]:
@@ -97,20 +98,112 @@ def cost_words(cost: Cost) -> str:
     return f"{verb} {percent(abs(cost.value))} of the metric ({reach})"
 
 
-def _options(plan: ExplorationPlan) -> tuple[list[Row], Table]:
-    """Return today's policy and the options that no other beats, the cheapest first, as a chart and as a table.
-
-    A loss is a negative change.
-    """
-    rows, cells, styles = list[Row](), [], []
+def _shown(plan: ExplorationPlan) -> list[int]:
+    """Return today's policy and the options that no other beats, the cheapest first."""
     shown = {0, plan.chosen, *plan.frontier}
-    for index in sorted(shown, key=lambda i: plan.options[i].cost.value):
+    return sorted(shown, key=lambda index: plan.options[index].cost.value)
+
+
+def _forest(plan: ExplorationPlan) -> Forest:
+    """Return a line for each option over two columns: the change of the metric, and the smallest lift it shows."""
+    shown = _shown(plan)
+    changes = {index: _change(plan.options[index]) for index in shown}
+    lifts = {index: _least(plan.options[index].worst(plan.judged)) for index in shown}
+    budget, names = -100 * plan.budget, joined_names(plan.judged, "and")
+    cost = [f"a loss of {percent(plan.budget)} is allowed"]
+    least = [f"of {names}, from {count(plan.rows)} rankings", f"{percent(plan.detect)} is wanted"]
+    wanted, harm = 100 * plan.detect, (-math.inf, budget)
+    columns = [
+        column_over(
+            "change of the metric", changes.values(), [1.5 * budget], facts=cost, harm=harm
+        ),
+        column_over(
+            "smallest lift it shows", lifts.values(), [2 * wanted], facts=least, total=wanted
+        ),
+    ]
+    lines = []
+    for index in shown:
         option, chosen = plan.options[index], index == plan.chosen
-        cost, least, spec = option.cost, option.worst(plan.judged), shortened(option.spec)
-        change = Number(-100 * cost.value, low=-100 * cost.high, high=-100 * cost.low)
-        note = f"lifts from {percent(least)}" if math.isfinite(least) else ""
-        label = "★ " * chosen + option.kind
-        rows.append(interval_row(label, change, error=0.5, note=note, hints=[spec]))
+        lines.append(
+            Line(
+                label=option.kind,
+                note="predicted by models" if option.cost.rests_on == "models" else "from the log",
+                state="serve" if chosen else "same" if index == 0 else "option",
+                cells=[changes[index], lifts[index]],
+                cause=sentence(policy_words(option.spec)),
+            )
+        )
+    lines.sort(key=lambda line: line.state != "serve")
+    return Forest(
+        kind="plan",
+        caption="What each option costs, and what its log would show, in per cent",
+        columns=columns,
+        lines=lines,
+        plural="options",
+        head="option, and where its cost is from",
+        aid=f"Line: {percent(plan.level, digits=0)} interval. Dashed: the lift that is wanted.",
+        beyond="beyond the budget",
+        detail=BRIEF,
+    )
+
+
+def _change(option: ExplorationOption) -> Row:
+    """Return the change of the metric; a loss is negative."""
+    cost = option.cost
+    change = Lift(-cost.value, 0.0, -cost.high, -cost.low, (), -cost.value, -cost.high, -cost.low)
+    mark = OUTCOMES["unclear"] if cost.low == cost.high else outcome(-cost.high, -cost.low)
+    return interval_row("change", change, mark, relative=True, hints=[shortened(option.spec)])
+
+
+#: A lift that would be shown is neither better nor worse.
+_LIFT = Mark("", "unclear", 2)
+
+
+def _least(lift: float) -> Row:
+    """Return the smallest lift that the log of an option would show."""
+    if not math.isfinite(lift):
+        return Row(label="shows lifts from", shown="never", mark=_LIFT)
+    return Row(label="shows lifts from", value=100 * lift, shown=percent(lift), mark=_LIFT)
+
+
+#: Each kind of policy in words; options stand in the braces.
+_POLICIES = {
+    "top": "sorted by score",
+    "shuffle": "in random order",
+    "plackett-luce": "drawn by score at temperature {temperature}",
+    "softmax": "each position drawn by score at temperature {temperature}",
+    "epsilon": "sorted by score, each position replaced at random with probability {epsilon}",
+    "rand-top-n": "sorted by score, the first {n} in random order",
+    "swap": "sorted by score, two items swapped with probability {probability}",
+    "below": "sorted by score, drawn at temperature {temperature} below position {after}",
+}
+
+
+def policy_words(spec: str) -> str:
+    """Return a spec in words.
+
+    >>> policy_words("0.9*top+0.1*plackett-luce:temperature=0.25")
+    'pages sorted by score (90 %) or drawn by score at temperature 0.25 (10 %)'
+    """
+    policy = parse_policy(spec)
+    parts = policy.parts or ((1.0, policy),)
+    shares = whole_percents([share for share, _ in parts])
+    told = []
+    for share, (_, component) in zip(shares, parts, strict=True):
+        if not share:
+            continue
+        options = {name: short(value, 2) for name, value in component.options.items()}
+        words = _POLICIES.get(component.kind, component.text).format_map(options)
+        told.append(f"{words} ({share} %)" if len(parts) > 1 else words)
+    return f"pages {joined_names(told, 'or')}"
+
+
+def _table(plan: ExplorationPlan) -> Table:
+    """Return the options with the lift of each target that its log would detect; a loss is a negative change."""
+    cells, styles = [], []
+    for index in _shown(plan):
+        option, chosen = plan.options[index], index == plan.chosen
+        cost, spec = option.cost, shortened(option.spec)
         mark = "★ chosen" if chosen else "frontier" if index in plan.frontier else ""
         reach = percents(-cost.high, -cost.low) + " *" * (cost.rests_on == "models")
         number = percent(-cost.value, sign=True)
@@ -120,12 +213,8 @@ def _options(plan: ExplorationPlan) -> tuple[list[Row], Table]:
     head = ("option", "policy", "change", "interval", *(f"lift of {name}" for name in targets), "")
     # Of the targets, those that do not count go first.
     unjudged = [4 + j for j, name in enumerate(targets) if name not in plan.judged]
-    caption = (
-        "Change of the metric, and the smallest lift that the log would detect: today's policy and the options "
-        "on the frontier"
-    )
-    minor = (1, 3, *unjudged)
-    return rows, Table(caption, head, cells, 2, styles, minor, detail=BRIEF)
+    caption = "Change of the metric, and the smallest lift of each target that the log would detect"
+    return Table(caption, head, cells, 2, styles, (1, 3, *unjudged), detail=VERBOSE)
 
 
 def _words(detectable: DetectableLift) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from counterrank.common.findings import Finding
 from counterrank.estimators import Estimate, Form, Lift, parse
 from counterrank.evaluation import Evaluation
-from counterrank.report.document import Mark
+from counterrank.report.document import Mark, Row
 from counterrank.report.words import known, percent
 
 
@@ -64,6 +64,8 @@ class Reading:
 
     def __init__(self, result: Evaluation) -> None:
         self.result, self.log = result, result.log
+        #: A second reading of the lift of a target in a metric, where there is one.
+        self.seconds: dict[tuple[str, str], Row] = {}
         #: What is refuted in the log, causes first: nothing else is to be believed before this is mended. What
         #: a cause explains is not among it.
         refuted = (

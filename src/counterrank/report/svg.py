@@ -115,7 +115,7 @@ def _labelled(label: Any, cell: Any, shown: Any, **attributes: Any) -> Markup:
 
 def track(row: Row, scale: AxisScale, height: int = ROW_HEIGHT) -> Markup:
     """Return the marks of a row: its interval, an arrow where that leaves the axis, and its value."""
-    parts, middle = list[Markup](), height / 2
+    parts, middle = list[Markup](), height * (0.36 if row.second else 0.5)
     for name, start, end in row.marks(scale):
         x = place(scale.position(start))
         if name in ("outer", "span"):
@@ -124,8 +124,29 @@ def track(row: Row, scale: AxisScale, height: int = ROW_HEIGHT) -> Markup:
             parts.append(_symbol(x, middle, _ARROWS[name], "arrow"))
         elif scale.inside(row.value):
             parts.append(marker(row.mark.shape, x, middle))
+    if row.second:
+        parts += _second(row.second, scale, 0.76 * height)
     look = f"track {row.mark.look}" + " faded" * row.faded
     return picture(*parts, height=height, class_=look)
+
+
+def _second(row: Row, scale: AxisScale, middle: float) -> list[Markup]:
+    """Return another reading of a number: a thin line with a tick, and an arrow where it leaves the axis."""
+    parts = list[Markup]()
+    for name, start, end in row.marks(scale):
+        x = place(scale.position(start))
+        if name == "span":
+            parts.append(line(x, middle, place(scale.position(end)), middle, "second"))
+        elif name in _ARROWS:
+            parts.append(_symbol(x, middle, _ARROWS[name], "second-arrow"))
+        elif name == "value" and scale.inside(row.value):
+            parts.append(line(x, middle - 5, x, middle + 5, f"second {row.mark.look}"))
+    return parts
+
+
+def second_sample() -> Markup:
+    """Return the mark of a second reading for the legend."""
+    return line("2", 7, "32", 7, "second") + line("17", 2, "17", 12, "second")
 
 
 #: Pixels of a cell by the largest number of positions, and from where on not every position is numbered.

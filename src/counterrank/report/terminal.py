@@ -29,7 +29,7 @@ from counterrank.report.document import (
     Table,
     walk,
 )
-from counterrank.report.forest import STATES, Forest, Line, strip
+from counterrank.report.forest import STATES, Column, Forest, Line, second_words, strip
 from counterrank.report.words import visible
 
 if TYPE_CHECKING:
@@ -54,6 +54,11 @@ STYLES = {
     "today": "",
     "ship": "bold blue",
     "test": "bold",
+    "wait": "bold",
+    "serve": "bold blue",
+    "option": "dim",
+    "contained": "green",
+    "missed": "bold red",
     "hold": "bold red",
     "unknown": "dim",
     "same": "dim",
@@ -67,6 +72,8 @@ _STYLE_OF = {"strong": "bold", "lead": "dim", "aid": "dim", "head": "bold underl
 
 def renderables(document: Document, detail: int = BRIEF) -> Iterator[RenderableType]:
     """Yield what a terminal shows, from top to bottom."""
+    if document.above:
+        yield safe(document.above)
     if document.title:
         yield safe(document.title, "bold")
     for block in walk(document.blocks):
@@ -121,22 +128,13 @@ class _Picture:
         first = min(max(cell_len(visible(column.name)) for column in columns), MOST_NAME)
         number = max((len(cell.shown) for cell in cells), default=1)
         reach = max((len(cell.reach) for cell in cells), default=0)
-        status = 10 if any(cell.status for cell in cells) else 0
+        status = max((len(cell.status) + 4 for cell in cells if cell.status), default=0)
         size = min(width - first - number - reach - status - 8, MOST_STRIP)
         for line in self.forest.lines:
             yield UnbrokenText.assemble("\n", *_name(line))
             for column, cell in zip(columns, line.cells, strict=False):
                 if cell is not None:
-                    style = STYLES[cell.mark.look]
-                    drawn = strip(cell, column, size) if size >= LEAST_STRIP else ""
-                    name = set_cell_size(visible(column.name), first)
-                    yield UnbrokenText.assemble(
-                        safe(f"  {name}  "),
-                        safe(f"{cell.shown:>{number}}  ", style),
-                        safe(f"{drawn}  " if drawn else "", style),
-                        safe(f"{cell.reach:<{reach}}  ", "dim"),
-                        _status(cell),
-                    )
+                    yield from _cell(cell, column, first, number, reach, size)
             reasons = [line.cause, *(f"→ {text}" for text in line.advice[:advice])]
             advice -= min(len(line.advice), advice)
             yield from (Padding(safe(text), (0, 0, 0, 2)) for text in reasons if text)
@@ -172,6 +170,25 @@ class _Picture:
                     text += f"  {strip(cell, column, size) if cell else ' ' * size}"
                 parts.append(safe(f"{text:<{room + 2}}", style))
             yield UnbrokenText.assemble(*parts)
+
+
+def _cell(
+    cell: Row, column: Column, first: int, number: int, reach: int, size: int
+) -> Iterator[RenderableType]:
+    """Yield the name, number, picture and interval of a cell, below them its second reading."""
+    style = STYLES[cell.mark.look]
+    name = set_cell_size(visible(column.name), first)
+    drawn = f"{strip(cell, column, size)}  " if size >= LEAST_STRIP else ""
+    yield UnbrokenText.assemble(
+        safe(f"  {name}  "),
+        safe(f"{cell.shown:>{number}}  ", style),
+        safe(drawn, style),
+        safe(f"{cell.reach:<{reach}}  ", "dim"),
+        _status(cell),
+    )
+    if cell.second is not None:
+        drawn = f"{strip(cell.second, column, size)}  " if drawn else ""
+        yield safe(f"  {'':{first}}  {'':{number}}  {drawn}{second_words(cell.second)}", "dim")
 
 
 def _valued(line: Line) -> bool:

@@ -1,40 +1,43 @@
 """Predictions beside outcomes of a past test."""
 
-from counterrank.evaluation import Validation, ValidationSummary
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from counterrank.estimators import Lift
+from counterrank.evaluation import Pair, Validation, ValidationSummary
 from counterrank.report.document import (
     BRIEF,
     MEASURED,
     PAGE,
+    VERBOSE,
     Block,
     Document,
-    Figure,
-    Heading,
+    Fold,
+    Mark,
     Paragraph,
     Row,
     Table,
     interval_row,
     normal,
+    section,
 )
+from counterrank.report.forest import Forest, Line, column_over
 from counterrank.report.words import NONE, known, percent, plain, span
-from counterrank.statistics import Number
 
 #: None: a prediction without an interval can neither contain the outcome nor miss it.
 _WORDS = {True: "yes", False: "no", None: NONE}
 
 
 def document(report: Validation, _: int = PAGE) -> Document:
-    """Return what the comparison says, metric by metric, the primary first."""
-    title, *lines = sentences(report)
-    blocks: list[Block] = [Paragraph(line, detail=BRIEF) for line in lines]
-    aid = "Each prediction stands above what the arm earned; bars are intervals."
-    name, (rows, table) = "Predicted against earned", _pairs(report)
-    blocks += [Figure("pairs", rows, "per ranking", name, [], name, aid), table]
-    for metric in report.metrics:
-        if metric.name != report.name:
-            blocks.append(Heading(metric.name, detail=BRIEF))
-            blocks += [Paragraph(line, detail=BRIEF) for line in sentences(metric)]
-            blocks.append(_pairs(metric)[1])
-    return Document(title, blocks)
+    """Return what the comparison says, every pair over every metric, and below it each metric in words."""
+    metrics = report.metrics or (report,)
+    title, *lines = dict.fromkeys(line for metric in metrics for line in sentences(metric))
+    pictures = (_forest(metrics[start : start + MOST]) for start in range(0, len(metrics), MOST))
+    blocks: list[Block] = [*(Paragraph(line, "facts", detail=BRIEF) for line in lines), *pictures]
+    tables = [_table(metric) for metric in metrics]
+    blocks.append(Fold("For data scientists", section("Every pair", "pairs", *tables), "details"))
+    return Document(title, blocks, report.to_dict)
 
 
 def sentences(report: Validation) -> list[str]:
@@ -88,17 +91,84 @@ def _bias(summary: ValidationSummary, *, missed: int, judged: int) -> str:
     return f"No constant error was found: {average}."
 
 
-def _pairs(report: Validation) -> tuple[list[Row], Table]:
-    """Return what each arm earned below what was predicted of it, as a chart and as a table."""
-    rows, cells = list[Row](), []
-    for pair in report.pairs:
-        predicted = Number(pair.predicted, pair.stderr, pair.low, pair.high)
-        earned = normal(pair.earned, pair.earned_stderr, report.agreement.level)
-        rows += [
-            Row(label=f"{pair.to} from {pair.source}", heading=True),
-            interval_row("predicted", predicted, sign=False),
-            interval_row("earned", earned, MEASURED, sign=False),
+#: Metrics side by side at most.
+MOST = 2
+
+
+def _forest(metrics: Sequence[Validation]) -> Forest:
+    """Return a line for each pair over a column for each metric: what was predicted, below it what was earned."""
+    first = metrics[0]
+    relative = all(pair.base > 0 for metric in metrics for pair in metric.pairs)
+    cells = [
+        [
+            _cell(metric, pair, relative=relative, further=metric is not first)
+            for pair in metric.pairs
         ]
+        for metric in metrics
+    ]
+    facts, unit = ["lift over the arm it was predicted from"], "%" if relative else "per ranking"
+    columns = [
+        column_over(metric.name or "reward", column, facts=facts, unit=unit)
+        for metric, column in zip(metrics, cells, strict=True)
+    ]
+    lines = [
+        Line(
+            label=pair.to,
+            note=f"predicted from {pair.source}",
+            state=_state(pair),
+            cells=[column[place] for column in cells],
+            cause="" if known(pair.predicted) else "These rows predict nothing about it.",
+        )
+        for place, pair in enumerate(first.pairs)
+    ]
+    order = ("missed", "contained", "unknown")
+    return Forest(
+        kind="pairs",
+        caption="Predicted and earned" + (", in per cent" if relative else ""),
+        columns=columns,
+        lines=sorted(lines, key=lambda line: order.index(line.state)),
+        plural="pairs",
+        head="arm, and whose rows predicted it",
+        aid=f"Line: {percent(first.agreement.level, digits=0)} interval of the prediction",
+        second="earned: what the arm measured, with its interval",
+        detail=BRIEF,
+    )
+
+
+def _state(pair: Pair) -> str:
+    return "unknown" if pair.covered is None else "contained" if pair.covered else "missed"
+
+
+def _cell(metric: Validation, pair: Pair, *, relative: bool, further: bool) -> Row | None:
+    """Return a prediction with what was earned below it, both less what the predicting arm earned.
+
+    The badge of a pair is that of the first metric; `further` ones say it beside the number.
+    """
+    if not known(pair.predicted):
+        return None
+    base = pair.base if known(pair.base) else 0.0
+    share = 1 / base if relative else math.nan
+    earned = normal(pair.earned, pair.earned_stderr, metric.agreement.level)
+
+    def lift(value: float, error: float, low: float, high: float) -> Lift:
+        ends = [end - base for end in (value, low, high)]
+        shares = (end * share for end in ends)
+        return Lift(ends[0], error, ends[1], ends[2], (), *shares)
+
+    predicted = lift(pair.predicted, pair.stderr, pair.low, pair.high)
+    below = lift(earned.value, earned.stderr, earned.low, earned.high)
+    mark = Mark("missed", "worse", 1) if pair.covered is False else Mark("contained", "unclear", 2)
+    return replace(
+        interval_row("predicted", predicted, mark, relative=relative),
+        second=interval_row("earned", below, MEASURED, relative=relative),
+        status=_state(pair) if further else "",
+    )
+
+
+def _table(report: Validation) -> Table:
+    """Return what each arm earned beside what was predicted of it."""
+    cells = []
+    for pair in report.pairs:
         error, spread = pair.stderr, pair.earned_stderr
         cells.append(
             (
@@ -126,4 +196,4 @@ def _pairs(report: Validation) -> tuple[list[Row], Table]:
         "evidence",
     )
     caption = f"Each arm{metric}, predicted from each other"
-    return rows, Table(caption, head, cells, texts=2, minor=(5, 8, 7), detail=BRIEF)
+    return Table(caption, head, cells, texts=2, minor=(5, 8, 7), detail=VERBOSE)
