@@ -51,7 +51,7 @@ def document(test: ABTest, _: int = PAGE) -> Document:
         (lift.to, metric.name): second
         for metric in test.metrics
         for lift in metric.lifts
-        if (second := _alone(metric, lift)) is not None
+        if (second := _plain_reading(metric, lift)) is not None
     }
     blocks = [
         replace(
@@ -71,8 +71,11 @@ def document(test: ABTest, _: int = PAGE) -> Document:
         lines += [note(finding, BRIEF) for finding in warned]
         blocks[-1:-1] = lines
     else:
-        others = [note(finding) for finding in (*reading.failed[1:], *warned)]
-        blocks += [*lines, *([Fold(f"Further findings: {len(others)}", others)] if others else [])]
+        unshown = [note(finding) for finding in (*reading.failed[1:], *warned)]
+        blocks += [
+            *lines,
+            *([Fold(f"Further findings: {len(unshown)}", unshown)] if unshown else []),
+        ]
     shown = test.valid and any(metric.segments for metric in test.metrics)
     blocks += segments(reading) if shown else []
     further = [note(finding, BRIEF) for finding in notes if finding.status is not WARNED]
@@ -144,9 +147,9 @@ def _line(test: ABTest, line: Line) -> Line:
     return replace(line, note=NAMES[lift.headline], cause=cause)
 
 
-def _alone(metric: ArmMetric, lift: ArmLift) -> Row | None:
+def _plain_reading(metric: ArmMetric, lift: ArmLift) -> Row | None:
     """Return the difference in means where the lift is read from every row."""
-    relative = all(known(each.relative.low) for each in metric.lifts)
+    relative = all(known(lift_of.relative.low) for lift_of in metric.lifts)
     base = next(arm.earned for arm in metric.arms if arm.name == lift.source)
     if lift.headline == "plain" or (relative and not base > 0):
         return None

@@ -106,7 +106,7 @@ class Line:
             " ".join(
                 filter(
                     None,
-                    (cell.label, cell.shown, cell.reach and f"({cell.reach})", *_beside(cell)),
+                    (cell.label, cell.shown, cell.reach and f"({cell.reach})", *_appended(cell)),
                 )
             )
             for cell in self.cells
@@ -117,7 +117,7 @@ class Line:
         return " ".join(filter(None, (f"{label}: {text}." if text else f"{label}.", self.cause)))
 
 
-def _beside(cell: Row) -> list[str]:
+def _appended(cell: Row) -> list[str]:
     """Return the second reading of a number, and what a guardrail says of it."""
     return [*([second_words(cell.second)] if cell.second else []), cell.status]
 

@@ -190,8 +190,8 @@ def _number(cell: Row | None, look: str) -> Markup:
 
 def _wide(column: Column, cell: Row | None, *, large: bool) -> list[Markup]:
     reach = tag("span", cell.reach, class_="sub") if cell and cell.reach else ""
-    beside = cell.second if cell else None
-    second = tag("span", second_words(beside), class_="sub") if beside else ""
+    second_row = cell.second if cell else None
+    second = tag("span", second_words(second_row), class_="sub") if second_row else ""
     number = _number(cell, "big" if large else "mid")
     return [
         _element("td", number, reach, second, _status(cell), class_="num", data_name=column.name),

@@ -112,14 +112,12 @@ def _forest(plan: ExplorationPlan) -> Forest:
     budget, names = -100 * plan.budget, joined_names(plan.judged, "and")
     cost = [f"a loss of {percent(plan.budget)} is allowed"]
     least = [f"of {names}, from {count(plan.rows)} rankings", f"{percent(plan.detect)} is wanted"]
-    wanted, harm = 100 * plan.detect, (-math.inf, budget)
+    aim, harm = 100 * plan.detect, (-math.inf, budget)
     columns = [
         column_over(
             "change of the metric", changes.values(), [1.5 * budget], facts=cost, harm=harm
         ),
-        column_over(
-            "smallest lift it shows", lifts.values(), [2 * wanted], facts=least, total=wanted
-        ),
+        column_over("smallest lift it shows", lifts.values(), [2 * aim], facts=least, total=aim),
     ]
     lines = []
     for index in shown:
