@@ -156,7 +156,7 @@ def learn(  # noqa: PLR0913 - the options of a run
         learning, certifying, cap, rng, grade=grade, level=level, declared=declared
     )
     gains = certifying.lifts(certificate.m, cap)
-    certificate = replace(certificate, metric=metrics.primary or "")
+    certificate = replace(certificate, metric=metrics.primary or SINGLE)
     described = replace(
         certificate,
         sentence=sentence(certificate),

@@ -102,7 +102,7 @@ class Certificate(RecordResult):
     kind: str = "best-of"
     name: str = ""
     #: What was maximised.
-    metric: str = optional(default="")
+    metric: str = optional(default="reward")
     m: int = 1
     step: float = 0.0
     path: tuple[Step, ...] = ()

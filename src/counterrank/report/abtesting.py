@@ -185,7 +185,11 @@ def _savings(test: ABTest) -> Iterator[str]:
     saved = [
         (metric, min(lift.saved for lift in pooled))
         for metric in test.metrics
-        if (pooled := [lift for lift in metric.lifts if _pooled(lift)])
+        if (
+            pooled := [
+                lift for lift in metric.lifts if lift.headline == "pooled" and known(lift.saved)
+            ]
+        )
     ]
     if test.valid and saved:
         shares = [f"{percent(share, digits=0)} for {metric.name}" for metric, share in saved]
@@ -193,10 +197,6 @@ def _savings(test: ABTest) -> Iterator[str]:
             f"Reading every row for all arms saves at least {joined_names(shares, 'and')} of the traffic that "
             "a plain difference in means would need for intervals as short."
         )
-
-
-def _pooled(lift: ArmLift) -> bool:
-    return lift.headline == "pooled" and known(lift.saved)
 
 
 def _notes(test: ABTest) -> list[Finding]:

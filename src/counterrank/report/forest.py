@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from counterrank.report.document import AxisScale, Block, Figure, Mark, Row, bounded, tick_names
-from counterrank.report.words import known, percent
+from counterrank.report.words import known
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,13 @@ class Line:
             " ".join(
                 filter(
                     None,
-                    (cell.label, cell.shown, cell.reach and f"({cell.reach})", *_appended(cell)),
+                    (
+                        cell.label,
+                        cell.shown,
+                        cell.reach and f"({cell.reach})",
+                        second_words(cell.second),
+                        cell.status,
+                    ),
                 )
             )
             for cell in self.cells
@@ -117,18 +123,13 @@ class Line:
         return " ".join(filter(None, (f"{label}: {text}." if text else f"{label}.", self.cause)))
 
 
-def _appended(cell: Row) -> list[str]:
-    """Return the second reading of a number, and what a guardrail says of it."""
-    return [*([second_words(cell.second)] if cell.second else []), cell.status]
-
-
-def second_words(row: Row) -> str:
-    """Return the second reading of a number in words.
+def second_words(row: Row | None) -> str:
+    """Return the second reading of a number in words; nothing where there is none.
 
     >>> second_words(Row(label="alone", shown="+2.0", reach="+1.0 to +3.0"))
     'alone +1.0 to +3.0'
     """
-    return f"{row.label} {row.reach or row.shown}"
+    return f"{row.label} {row.reach or row.shown}" if row else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,13 +251,3 @@ def strip(cell: Row, column: Column, size: int) -> str:
         signs[end] = _ENDS[1] if inside[1] else _LEAVES[1]
     signs[place(cell.value)] = MARK_SIGNS.get(cell.mark.look, "●")
     return "".join(signs)
-
-
-def signed(value: Any) -> str:
-    """Return a number of per cent as people read it, as short as it is exact.
-
-    >>> signed(-1.0), signed(2.5)
-    ('−1\u202f%', '+2.5\u202f%')
-    """
-    text = percent(value / 100, sign=True)
-    return text.replace(".0\u202f%", "\u202f%")

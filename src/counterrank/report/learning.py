@@ -53,7 +53,7 @@ def document(certificate: Certificate, _: int = PAGE) -> Document:
     rows = (
         f"learned and chosen on {count(certificate.rows.get('learn'))} rows",
         f"certified on {count(certificate.rows.get('certify'))} other rows",
-        f"metric: {_metric(certificate)} per ranking, today {_today(certificate)}",
+        f"metric: {(certificate.metric or 'reward')} per ranking, today {_today(certificate)}",
     )
     blocks: list[Block] = [
         Paragraph(" · ".join(rows), "facts", detail=BRIEF),
@@ -90,12 +90,8 @@ def headline(certificate: Certificate) -> Phrase:
     if not certificate.certified:
         return Phrase.of_pieces("Nothing to ship yet")
     bound = _bound(certificate).removeprefix("+")
-    gain = f": at least {bound} more {_metric(certificate)} per ranking, with a certificate."
+    gain = f": at least {bound} more {(certificate.metric or 'reward')} per ranking, with a certificate."
     return Phrase.of_pieces("Ship ", (certificate.name or "the learned policy",), gain)
-
-
-def _metric(certificate: Certificate) -> str:
-    return certificate.metric or "reward"
 
 
 def _today(certificate: Certificate) -> str:
@@ -137,7 +133,7 @@ def _forest(certificate: Certificate) -> Forest:
     """Return the certified lift with its lower bound, in per cent of what today's policy earns where that is known."""
     lift, scale = certificate.lift, _scale(certificate)
     cell = Row(
-        label=_metric(certificate),
+        label=certificate.metric,
         value=lift.value * scale,
         low=lift.low * scale,
         high=lift.value * scale,
@@ -160,7 +156,7 @@ def _forest(certificate: Certificate) -> Forest:
     return Forest(
         kind="lifts",
         caption="Lift over today's policy" + (", in per cent" if _unit(certificate) else ""),
-        columns=[_column(certificate, _metric(certificate), [cell], facts)],
+        columns=[_column(certificate, certificate.metric, [cell], facts)],
         lines=[line],
         detail=BRIEF,
         aid="The line begins at the lower bound.",
@@ -170,13 +166,13 @@ def _forest(certificate: Certificate) -> Forest:
 def _column(
     certificate: Certificate, name: str, cells: Sequence[Row], facts: Sequence[str] = ()
 ) -> Column:
-    unit = "%" if _unit(certificate) else _metric(certificate)
+    unit = "%" if _unit(certificate) else certificate.metric
     return column_over(name, cells, max_ticks=7, facts=facts, unit=unit)
 
 
 def sentence(certificate: Certificate) -> str:
     """Return the certificate in one sentence, all of whose numbers are those of the certifying rows."""
-    sure, metric = percent(certificate.lift.level, digits=0), _metric(certificate)
+    sure, metric = percent(certificate.lift.level, digits=0), certificate.metric
     bound, estimate = _bound(certificate).removeprefix("+"), _estimate(certificate)
     if certificate.certified:
         means = (
@@ -275,6 +271,6 @@ def _segments(certificate: Certificate) -> Forest:
 
 def _lines(certificate: Certificate, kind: str, caption: str, lines: Sequence[Line]) -> Forest:
     cells = [cell for line in lines for cell in line.cells if cell]
-    name = f"{certificate.name or 'learned policy'}: {_metric(certificate)}"
+    name = f"{certificate.name or 'learned policy'}: {(certificate.metric or 'reward')}"
     columns = [_column(certificate, name, cells)]
     return Forest(kind=kind, caption=caption, columns=columns, lines=lines, detail=BRIEF)
