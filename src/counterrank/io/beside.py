@@ -11,19 +11,17 @@ from typing import Any, ClassVar
 from counterrank.common.errors import ConfigError
 from counterrank.io import sql
 
+#: Seconds of a unit of time, by its names.
 _UNITS = {
-    "s": 1,
-    "sec": 1,
-    "second": 1,
-    "m": 60,
-    "min": 60,
-    "minute": 60,
-    "h": 3600,
-    "hour": 3600,
-    "d": 86400,
-    "day": 86400,
-    "w": 604800,
-    "week": 604800,
+    name: seconds
+    for seconds, names in (
+        (1, "s sec second"),
+        (60, "m min minute"),
+        (3600, "h hour"),
+        (86400, "d day"),
+        (604800, "w week"),
+    )
+    for name in names.split()
 }
 
 

@@ -29,6 +29,7 @@ from counterrank.io.join import (
     table_files,
     with_columns,
 )
+from counterrank.io.roles import words
 from counterrank.io.schema import TIME, LogSpec
 
 #: Share of events that find what was shown, below which a join is none.
@@ -38,6 +39,29 @@ _NONE = 0.02
 _AGAIN, _SPREAD, _LOADED_TWICE = 10_000_000, 5.0, 0.25
 #: Rows that a key leaves out per retry, up to which it is a key of one event.
 _RETRIES = 1.1
+#: What is counted of events by code: what they do, the cause, and the remedy.
+_FINDINGS = {
+    "orphans": (
+        "events: find no ranking",
+        "events of pages that are not in the log, or rankings that were lost",
+        "log every page, or leave these events out",
+    ),
+    "unshown": (
+        "events: name an item that its ranking did not show",
+        "another key than the item's, or lists that were cut",
+        "log what was really shown",
+    ),
+    "early": (
+        "events: come before what they would be a reaction to",
+        "clocks that differ, or another ranking's key",
+        "compare the clocks and time zones",
+    ),
+    "several": (
+        "events: count for more than one shown item",
+        "keys that do not name one ranking",
+        "join by the ranking's own id",
+    ),
+}
 
 
 def with_events(
@@ -223,37 +247,20 @@ class EventJoin(TableJoin):
                 f'SELECT count(DISTINCT u." number") FROM ({unmatched}) u JOIN log s ON '
                 f"{self.same('u', 's', pages)}"
             )
+        counts = {
+            "orphans": lost - elsewhere,
+            "unshown": elsewhere,
+            "early": early,
+            "several": several,
+        }
         copies = [*self._copies()]
         findings = [
             *self._matched(joined, lost),
-            *self._told(
-                "orphans",
-                lost - elsewhere,
-                "find no ranking",
-                "events of pages that are not in the log, or rankings that were lost",
-                "log every page, or leave these events out",
-            ),
-            *self._told(
-                "unshown",
-                elsewhere,
-                "name an item that its ranking did not show",
-                "another key than the item's, or lists that were cut",
-                "log what was really shown",
-            ),
             *copies,
-            *self._told(
-                "early",
-                early,
-                "come before what they would be a reaction to",
-                "clocks that differ, or another ranking's key",
-                "compare the clocks and time zones",
-            ),
-            *self._told(
-                "several",
-                several,
-                "count for more than one shown item",
-                "keys that do not name one ranking",
-                "join by the ranking's own id",
+            *(
+                finding
+                for code, texts in _FINDINGS.items()
+                for finding in counted(f"rewards-events-{code}", counts[code], rows, *texts)
             ),
         ]
         if late:
@@ -271,9 +278,6 @@ class EventJoin(TableJoin):
             f"SELECT count(*) FROM (SELECT DISTINCT {', '.join(map(sql.name, key))} FROM events)"
         )
         return tuple(key) if self.rows - left <= _RETRIES * repeats else ()
-
-    def _told(self, code: str, count: int, what: str, cause: str, remedy: str) -> list[Finding]:
-        return counted(f"rewards-events-{code}", count, self.rows, f"events: {what}", cause, remedy)
 
     def _matched(self, joined: int, lost: int) -> Iterator[Finding]:
         if not joined:
@@ -369,15 +373,19 @@ class EventJoin(TableJoin):
     def _key(self) -> list[str]:
         """Return the key of one event: an id that copies share, or else all that an event says but times.
 
-        A number may be an amount, which two events may have in common.
+        A number that is not called an id may be an amount, which two events may have in common.
         """
         names = [name for name in self.columns if name not in self.times]
         levels = self._levels(names)
         left = self.rows - self.row("SELECT count(*) FROM repeats")[0]
         joined_by = {theirs for _, theirs in self.keys}
         for name in names:
-            may_be_id = name not in joined_by and not values.is_number(self.columns[name])
-            if may_be_id and abs(levels[name] - left) <= NOTED * self.rows:
+            amount = values.is_number(self.columns[name]) and "id" not in words(name)
+            if (
+                name not in joined_by
+                and not amount
+                and abs(levels[name] - left) <= NOTED * self.rows
+            ):
                 return [name]
         return [name for name in names if levels[name] < self.rows]
 

@@ -241,6 +241,6 @@ def counted(
     if not count:
         return []
     status = WARNED if count >= warned * total else PASSED
-    noun, _, happens = what.partition(": ")
+    noun, _, happens = what.rpartition(": ")
     text = f"{count:,} of {total:,} {noun} ({in_percent(count / total)}) {happens}"
     return [Finding(code, status, text, (remedy,) if status is WARNED else (), cause=cause)]

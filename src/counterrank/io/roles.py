@@ -7,129 +7,38 @@ from collections.abc import Iterable, Mapping
 
 #: Names of columns by role, the most telling first. A name matches as a whole or by its words.
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "ranking": (
-        "ranking",
-        "ranking_id",
-        "request_id",
-        "impression_id",
-        "query_id",
-        "search_id",
-        "page_view_id",
-        "list_id",
-        "serp_id",
-        "page_id",
-        "slate_id",
-        "request",
-        "qid",
-        "query_uid",
-        "session_id",
-    ),
-    "position": (
-        "position",
-        "rank",
-        "pos",
-        "slot",
-        "place",
-        "ordinal",
-        "item_position",
-        "display_position",
-    ),
-    "action": (
-        "action",
-        "item_id",
-        "item",
-        "product_id",
-        "doc_id",
-        "document_id",
-        "article_id",
-        "sku",
-        "asin",
-        "listing_id",
-        "content_id",
-        "movie_id",
-        "video_id",
-        "object_id",
-        "product",
-        "doc",
-    ),
-    # The usual primary first.
-    "reward": (
-        "reward",
-        "click",
-        "clicks",
-        "clicked",
-        "is_click",
-        "conversion",
-        "converted",
-        "purchase",
-        "purchases",
-        "purchased",
-        "order",
-        "orders",
-        "add_to_cart",
-        "revenue",
-        "gmv",
-        "amount",
-        "value",
-        "rating",
-        "watch_time",
-        "dwell_time",
-    ),
-    "unit": (
-        "unit",
-        "user_id",
-        "user",
-        "visitor_id",
-        "customer_id",
-        "member_id",
-        "account_id",
-        "anonymous_id",
-        "client_id",
-        "device_id",
-        "cookie_id",
-        "visitor",
-        "customer",
-    ),
-    "time": ("timestamp", "ts", "time", "event_time", "datetime", "created_at", "date", "day"),
-    "propensity": (
-        "propensity",
-        "propensity_score",
-        "pscore",
-        "probability",
-        "prob",
-        "logging_probability",
-        "logging_prob",
-        "logging_policy_prob",
-    ),
-    "event": ("event", "event_name", "event_type", "action_name", "interaction", "type", "name"),
+    role: tuple(names.split())
+    for role, names in {
+        "ranking": (
+            "ranking ranking_id request_id impression_id query_id search_id page_view_id list_id "
+            "serp_id page_id slate_id request qid query_uid session_id"
+        ),
+        "position": "position rank pos slot place ordinal item_position display_position",
+        "action": (
+            "action item_id item product_id doc_id document_id article_id sku asin listing_id "
+            "content_id movie_id video_id object_id product doc"
+        ),
+        # The usual primary first.
+        "reward": (
+            "reward click clicks clicked is_click conversion converted purchase purchases purchased "
+            "order orders add_to_cart revenue gmv amount value rating watch_time dwell_time"
+        ),
+        "unit": (
+            "unit user_id user visitor_id customer_id member_id account_id anonymous_id client_id "
+            "device_id cookie_id visitor customer"
+        ),
+        "time": "timestamp ts time event_time datetime created_at date day",
+        "propensity": (
+            "propensity propensity_score pscore probability prob logging_probability logging_prob "
+            "logging_policy_prob"
+        ),
+        "event": "event event_name event_type action_name interaction type name",
+    }.items()
 }
-AMOUNTS = (
-    "revenue",
-    "gmv",
-    "amount",
-    "value",
-    "price",
-    "total",
-    "paid",
-    "seconds",
-    "minutes",
-    "dwell",
-    "duration",
-)
+AMOUNTS = tuple("revenue gmv amount value price total paid seconds minutes dwell duration".split())
 #: Kinds of events that say what was shown, not what users did.
 SHOWN = ("impression", "impressions", "shown", "displayed", "served")
-OLD = (
-    "old",
-    "prod",
-    "production",
-    "current",
-    "logging",
-    "logger",
-    "control",
-    "baseline",
-    "live",
-    "propensity",
-)
+OLD = tuple("old prod production current logging logger control baseline live propensity".split())
 SCORE = ("score", "scores", "logit", "relevance")
 #: Words of a column that say no more than that it holds scores.
 _GENERIC = {*SCORE, "prediction", "predictions", "pred", "value", "rating"}

@@ -21,6 +21,7 @@ from counterrank.io import prepare, sql, tables, values
 from counterrank.io.beside import Scores
 from counterrank.io.files import DataFile
 from counterrank.io.join import (
+    NOTED,
     KeyColumns,
     Pieces,
     TableJoin,
@@ -459,46 +460,44 @@ class ScoreJoin(TableJoin):
         }
         text = f"{in_percent(joined / rows)} of the {rows:,} rows of {title} find a candidate"
         text += f", {added:,} name further candidates" if added else ""
+        orphans = rows - joined - added
         findings = [
             Finding("scores-join", PASSED, text),
-            *counted(
-                "scores-orphans",
-                rows - joined - added,
-                rows,
-                f"rows of {title}: name no candidate of the log",
-                "scores of other days or requests, or candidates that were not logged",
-                "score the requests of the log, and log every candidate",
-            ),
-            *counted(
-                "scores-doubled",
-                rows - keys,
-                rows,
-                f"rows of {title}: repeat the keys of another",
-                "a table that was written twice, or scores of two models",
-                "write one row per request and item",
-                warned=_DOUBLED,
-            ),
-            *counted(
-                "scores-contradictory",
-                differ,
-                keys,
-                f"keys of {title}: have different scores",
-                "scores of two models or days in one table; they count as missing",
-                "write one row per request and item",
-                warned=_DOUBLED,
-            ),
-            *(
-                finding
-                for name, lost in missing.items()
-                for finding in counted(
-                    "scores-missing",
-                    lost,
-                    candidates + added,
-                    f"candidates: have no score of '{name}'",
-                    "candidates that this ranker was not asked about",
-                    warned=1.1,
-                )
-            ),
+            *_counted("scores-orphans", orphans, rows, title),
+            *_counted("scores-doubled", rows - keys, rows, title, warned=_DOUBLED),
+            *_counted("scores-contradictory", differ, keys, title, warned=_DOUBLED),
         ]
-        counts = (rows, joined, rows - joined - added, rows - keys, added)
-        return JoinedScores(title, *counts, missing, tuple(findings))
+        for name, lost in missing.items():
+            what = f"candidates: have no score of '{name}'"
+            cause = "candidates that this ranker was not asked about"
+            findings += counted("scores-missing", lost, candidates + added, what, cause, warned=1.1)
+        return JoinedScores(
+            title, rows, joined, orphans, rows - keys, added, missing, tuple(findings)
+        )
+
+
+#: What is counted of a table by code: what its rows or keys do, the cause, and the remedy.
+_FINDINGS = {
+    "scores-orphans": (
+        "rows of {}: name no candidate of the log",
+        "scores of other days or requests, or candidates that were not logged",
+        "score the requests of the log, and log every candidate",
+    ),
+    "scores-doubled": (
+        "rows of {}: repeat the keys of another",
+        "a table that was written twice, or scores of two models",
+        "write one row per request and item",
+    ),
+    "scores-contradictory": (
+        "keys of {}: have different scores",
+        "scores of two models or days in one table; they count as missing",
+        "write one row per request and item",
+    ),
+}
+
+
+def _counted(
+    code: str, count: int, total: int, title: str, *, warned: float = NOTED
+) -> list[Finding]:
+    what, cause, remedy = _FINDINGS[code]
+    return counted(code, count, total, what.replace("{}", title), cause, remedy, warned)
