@@ -267,9 +267,9 @@ class EventJoin(TableJoin):
             text = f"{late:,} events come after the window of {self.events.within}"
             findings.append(Finding("rewards-events-late", PASSED, text))
         (repeats,) = self.row("SELECT count(*) FROM repeats")
-        counts = (rows + self.removed, joined, lost - elsewhere, repeats + self.removed)
+        sums = (rows + self.removed, joined, lost - elsewhere, repeats + self.removed)
         retried = any(finding.status is WARNED for finding in copies)
-        return JoinedEvents(*counts, tuple(findings), self._retry_key(repeats) if retried else ())
+        return JoinedEvents(*sums, tuple(findings), self._retry_key(repeats) if retried else ())
 
     def _retry_key(self, repeats: int) -> tuple[str, ...]:
         """Return the key of one event, where hardly anything repeats it but retries."""
