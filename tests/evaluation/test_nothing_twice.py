@@ -1,11 +1,13 @@
 """What costs most is computed once: the logger's probabilities for all targets, predictions for all metrics."""
 
 from collections import Counter
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import counterrank as cr
+from counterrank.data.source import Reporter, reporting_to
 from counterrank.evaluation import judge
 from counterrank.models import Rankings
 from counterrank.models.clicks.model import ClickModel
@@ -75,3 +77,27 @@ def test_clicks_and_revenue_share_the_predictions_of_clicks(
     # Training rows are the logged rows here, and asked once for the losses.
     assert max(asked.values()) <= 2
     assert sum(asked.values()) <= 1.2 * len(asked)
+
+
+def test_progress_names_each_metric_and_reaches_the_end_of_its_fits(log: cr.RankingLog) -> None:
+    class Listener(Reporter):
+        stages: ClassVar[list[list[object]]] = []
+
+        def begin(self, label: str, total: int | None) -> None:
+            self.stages.append([label, total, 0.0, 0])
+
+        def step(self, share: float) -> None:
+            self.stages[-1][2] += share
+            self.stages[-1][3] += share > 0.0
+
+    with reporting_to(Listener()):
+        cr.evaluate(log, ["a", "b"], independent_rows=True)
+    fits = Listener.stages[1:3]
+    assert [stage[:2] for stage in fits] == [
+        ["fitting clicks, 1 of 2", 2],
+        ["fitting revenue, 2 of 2", 2],
+    ]
+    # Each fit and fold moves the bar, so that a time left can be told from the first on.
+    assert all(stage[2] == pytest.approx(2.0) and stage[3] > 2 * 6 for stage in fits)
+    names = [stage[0] for stage in Listener.stages]
+    assert names[:1] + names[3:] == ["reading", "estimating", "judging"]

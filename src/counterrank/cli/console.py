@@ -134,7 +134,7 @@ def showing_progress(*, enabled: bool = True) -> Iterator[None]:
     from counterrank.data.source import Reporter, reporting_to
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -150,12 +150,17 @@ def showing_progress(*, enabled: bool = True) -> Iterator[None]:
             """Start a new bar in place of the last."""
             if self.task is not None:
                 progress.remove_task(self.task)
-            self.task = progress.add_task(label or "working", total=total)
+            self.task = progress.add_task(visible(label) or "working", total=total)
 
         def advance(self, rows: int) -> None:
             """Move the bar."""
             if self.task is not None:
                 progress.advance(self.task, rows)
+
+        def step(self, share: float) -> None:
+            """Move the bar by a share of a part."""
+            if self.task is not None:
+                progress.advance(self.task, share)
 
     with progress, reporting_to(Bar()):
         yield

@@ -32,6 +32,22 @@ class Reporter:
     def advance(self, rows: int) -> None:
         """Add rows that are done."""
 
+    def step(self, share: float) -> None:
+        """Add a share of one part of the stage in progress."""
+
+
+class StagePart(Reporter):
+    """Reports one part of a stage: passes inside it show nothing, and steps add up to it."""
+
+    def __init__(self, stage: Reporter) -> None:
+        self.stage, self.left = stage, 1.0
+
+    def step(self, share: float) -> None:
+        """Add a share of the part, as far as some of it is left."""
+        share = min(share, self.left)
+        self.left -= share
+        self.stage.step(share)
+
 
 _SILENT = Reporter()
 _REPORTER: ContextVar[Reporter] = ContextVar("reporter", default=_SILENT)

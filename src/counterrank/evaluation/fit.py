@@ -16,8 +16,8 @@ from counterrank.data.log import RankingLog
 from counterrank.data.source import (
     MappedSource,
     MemorySource,
-    Reporter,
     Source,
+    StagePart,
     default_threads,
     innermost,
     map_in_order,
@@ -150,13 +150,14 @@ def fit_metrics(
             sample = measured(rows, measure)
             (earned,) = means_of([sample.reward @ sample.position_weights], None)
             refuse_constant(measure, earned)
-    if isinstance(innermost(source), MemorySource):
-        reporter().begin("fitting models", len(measures) * len(options.targets))
     fitted: list[MetricFits] = []
     texts = [measure.text for measure in measures]
     for index, (measure, text) in enumerate(zip(measures, texts, strict=True)):
         metric = text if texts.count(text) == 1 else f"{text} ({index})"
         primary = fitted[0] if fitted else None
+        if isinstance(innermost(source), MemorySource):
+            label = f"fitting {text}, {index + 1} of {len(measures)}"
+            reporter().begin(label, len(options.targets))
         try:
             fitted.append(_fit_metric(metric, measure, source, options, estimators, primary))
         except CounterrankError as problem:
@@ -251,14 +252,20 @@ def _fit_targets(
     threads = min(default_threads(), len(targets)) if in_memory else 1
     fits: list[Fit] = []
     skipped: list[Finding] = []
-    fit = partial(_fit_target, required=required, estimators=estimators)
+
+    def fit(space: Workspace) -> tuple[list[Fit], list[Finding]]:
+        if not in_memory:
+            return _fit_target(space, required, estimators)
+        part = StagePart(stage)
+        with reporting_to(part):
+            fits_of = _fit_target(space, required, estimators)
+        part.step(1.0)
+        return fits_of
+
     spaces = (replace(workspace, target=target, memo={}) for target in targets)
-    with reporting_to(Reporter() if in_memory else stage):
-        for fits_of, reasons in map_in_order(spaces, fit, threads=threads):
-            fits += fits_of
-            skipped += reasons
-            if in_memory:
-                stage.advance(1)
+    for fits_of, reasons in map_in_order(spaces, fit, threads=threads):
+        fits += fits_of
+        skipped += reasons
     return tuple(fits), tuple(skipped)
 
 

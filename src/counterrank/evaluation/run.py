@@ -22,7 +22,7 @@ from counterrank.common.options import LEVEL, SEED, FurtherOptions, Request
 from counterrank.common.texts import suggestion
 from counterrank.data.columns import segmentation
 from counterrank.data.log import Probabilities
-from counterrank.data.source import SampledOnce, Source
+from counterrank.data.source import SampledOnce, Source, reporter
 from counterrank.data.validation import no_weight
 from counterrank.estimators import Estimator, logged
 from counterrank.estimators.behavior import (
@@ -237,6 +237,7 @@ def _evaluated(
     # The same fits on resampled units whose propensities were estimated anew.
     unchecked = replace(sweep, cuts=(), checked=False)
     resampled = [replica.reduce(unchecked, label="bootstrap") for replica in replicas]
+    reporter().begin("judging", None)
     result = _result(solve(fits, swept, options, resampled), swept, metrics, options, coverages)
     if options.weights_out is not None:
         write_weights(first.source, first.fits, options.weights_out)

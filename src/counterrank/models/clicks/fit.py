@@ -9,7 +9,7 @@ from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import EstimatorError
 from counterrank.common.records import Json
 from counterrank.data.encoding import Scaling as ColumnScaling
-from counterrank.data.source import default_threads, map_in_order
+from counterrank.data.source import default_threads, map_in_order, reporter
 from counterrank.models.clicks.blocks import Blocks, blocks_of
 from counterrank.models.clicks.competition import last_click, reading, skipped
 from counterrank.models.clicks.likelihood import (
@@ -292,16 +292,19 @@ def predictors(rows: ClickRows, variants: tuple[Variant, ...] | None) -> tuple[P
     # Narrow variants come first. Wide ones start at their parameters and need a Newton step or two.
     plain = [Variant(extra=extra) for extra in sorted({v.extra for v in usable})]
     for variant in plain:
-        fitted[variant] = _fitted(rows, variant, fitted)
+        fitted[variant] = _fitted(rows, variant, fitted, len(usable))
     if plain and rows.family is Family.CLICKS and fitted[plain[-1]].gain > SETTINGS.contradicted:
         usable = [v for v in usable if v.extra == plain[-1].extra]
     for variant in usable:
         if variant not in fitted:
-            fitted[variant] = _fitted(rows, variant, fitted)
+            fitted[variant] = _fitted(rows, variant, fitted, len(usable))
     return tuple(fitted[v] for v in usable)
 
 
-def _fitted(rows: ClickRows, variant: Variant, fitted: dict[Variant, Predictor]) -> Predictor:
+def _fitted(
+    rows: ClickRows, variant: Variant, fitted: dict[Variant, Predictor], count: int
+) -> Predictor:
+    """Return the predictor of a variant, one of `count`, from those fitted before."""
     encoding, rivals, rival_count = rows.encoding, None, 0
     columns, read = encoding.columns(rows.rankings, rows.x, variant.extra), np.zeros(rows.y.shape)
     # A variant with competition starts at the same one without it, others at the widest so far.
@@ -323,6 +326,7 @@ def _fitted(rows: ClickRows, variant: Variant, fitted: dict[Variant, Predictor])
     slots, widths = rows.slots(columns, read), encoding.widths(variant, rival_count)
     prior, p = prior_of(rows, widths), sum(size for _, size in widths)
     climb, rounds = Climb(rows, prior), SETTINGS.rounds
+    share = 1.0 / (count * (1 + rows.folds))
     theta = np.tile(prior.mean, (rows.folds + 1, 1))
     if before is not None:
         prior.spread, climb.dispersion = before.spread.copy(), before.dispersion
@@ -343,11 +347,14 @@ def _fitted(rows: ClickRows, variant: Variant, fitted: dict[Variant, Predictor])
             theta[-1, blocks.after : blocks.constant] = start[blocks.after : blocks.constant]
             theta[-1, blocks.item :] = start[blocks.item :]
     steps.append(climb(theta[-1], slots, rounds, near=near))
+    reporter().step(share)
     # New columns change a fold's parameters about as they change those of all rows.
     theta[:-1] += theta[-1] - start
 
     def fit_fold(f: int) -> int:
-        return climb(theta[f], slots.take(rows.fold[slots.row] != f), 0, near=True)
+        newton_steps = climb(theta[f], slots.take(rows.fold[slots.row] != f), 0, near=True)
+        reporter().step(share)
+        return newton_steps
 
     # Folds read what all rows have set and write parameters of their own, so that threads change nothing.
     threads = default_threads() if len(slots.y) > SETTINGS.slots_alone else 1
