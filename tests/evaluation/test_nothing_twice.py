@@ -86,9 +86,9 @@ def test_progress_names_each_metric_and_reaches_the_end_of_its_fits(log: cr.Rank
         def begin(self, label: str, total: int | None) -> None:
             self.stages.append([label, total, 0.0, 0])
 
-        def step(self, share: float) -> None:
-            self.stages[-1][2] += share
-            self.stages[-1][3] += share > 0.0
+        def advance(self, rows: float) -> None:
+            self.stages[-1][2] += rows
+            self.stages[-1][3] += rows > 0.0
 
     with reporting_to(Listener()):
         cr.evaluate(log, ["a", "b"], independent_rows=True)

@@ -152,15 +152,10 @@ def showing_progress(*, enabled: bool = True) -> Iterator[None]:
                 progress.remove_task(self.task)
             self.task = progress.add_task(visible(label) or "working", total=total)
 
-        def advance(self, rows: int) -> None:
+        def advance(self, rows: float) -> None:
             """Move the bar."""
             if self.task is not None:
                 progress.advance(self.task, rows)
-
-        def step(self, share: float) -> None:
-            """Move the bar by a share of a part."""
-            if self.task is not None:
-                progress.advance(self.task, share)
 
     with progress, reporting_to(Bar()):
         yield

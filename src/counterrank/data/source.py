@@ -24,29 +24,23 @@ from counterrank.policies import Policy
 
 
 class Reporter:
-    """Takes the progress of passes over a log; this one shows nothing."""
+    """Takes the progress of passes over a log; this one shows nothing, but moves the `stage` it stands in."""
+
+    stage: "Reporter | None" = None
+    #: Parts of the stage that are done.
+    done = 0.0
 
     def begin(self, label: str, total: int | None) -> None:
         """Start a pass over `total` rows; None where their number is unknown."""
 
-    def advance(self, rows: int) -> None:
+    def advance(self, rows: float) -> None:
         """Add rows that are done."""
 
     def step(self, share: float) -> None:
-        """Add a share of one part of the stage in progress."""
-
-
-class StagePart(Reporter):
-    """Reports one part of a stage: passes inside it show nothing, and steps add up to it."""
-
-    def __init__(self, stage: Reporter) -> None:
-        self.stage, self.left = stage, 1.0
-
-    def step(self, share: float) -> None:
-        """Add a share of the part, as far as some of it is left."""
-        share = min(share, self.left)
-        self.left -= share
-        self.stage.step(share)
+        """Add a share of one of the stage's parts."""
+        if self.stage is not None:
+            self.done += share
+            self.stage.advance(share)
 
 
 _SILENT = Reporter()

@@ -16,8 +16,8 @@ from counterrank.data.log import RankingLog
 from counterrank.data.source import (
     MappedSource,
     MemorySource,
+    Reporter,
     Source,
-    StagePart,
     default_threads,
     innermost,
     map_in_order,
@@ -252,20 +252,18 @@ def _fit_targets(
     threads = min(default_threads(), len(targets)) if in_memory else 1
     fits: list[Fit] = []
     skipped: list[Finding] = []
-
-    def fit(space: Workspace) -> tuple[list[Fit], list[Finding]]:
-        if not in_memory:
-            return _fit_target(space, required, estimators)
-        part = StagePart(stage)
-        with reporting_to(part):
-            fits_of = _fit_target(space, required, estimators)
-        part.step(1.0)
-        return fits_of
-
+    fit = partial(_fit_target, required=required, estimators=estimators)
     spaces = (replace(workspace, target=target, memo={}) for target in targets)
-    for fits_of, reasons in map_in_order(spaces, fit, threads=threads):
-        fits += fits_of
-        skipped += reasons
+    inside = Reporter()
+    inside.stage = stage
+    with reporting_to(inside if in_memory else stage):
+        made = map_in_order(spaces, fit, threads=threads)
+        for number, (fits_of, reasons) in enumerate(made, start=1):
+            fits += fits_of
+            skipped += reasons
+            if in_memory:
+                # Not every fit says how far it is.
+                inside.step(max(number - inside.done, 0.0))
     return tuple(fits), tuple(skipped)
 
 

@@ -82,9 +82,9 @@ def test_a_missing_extra_is_named(folders, engine, module, monkeypatch):
 
 
 def test_passes_report_progress(folders):
-    from counterrank.data.source import reporting_to
+    from counterrank.data.source import Reporter, reporting_to
 
-    class Listener:
+    class Listener(Reporter):
         def __init__(self):
             self.passes = []
 
@@ -100,7 +100,8 @@ def test_passes_report_progress(folders):
             value(log, ["new"])
         assert ["estimating", 2000, 2000] in listener.passes
         assert listener.passes[0] == ["reading", None, 0]
-        assert all(done == total for _, total, done in listener.passes[1:])
+        assert listener.passes[-1] == ["judging", None, 0]
+        assert all(done == total for _, total, done in listener.passes[1:-1])
 
 
 def test_sources_given_by_the_user_stay_open(folders):
