@@ -130,3 +130,8 @@ def test_of_two_blocks_with_a_column_the_one_with_more_beside_it_counts():
         table = ColumnSums(plain.keys, plain.rows, blocks)
         assert table.block("y") is wide.blocks[0]
     assert plain.block("nothing") is None
+
+
+def test_absolute_sums_are_those_of_numpy():
+    table = RNG.normal(size=(5, 1_003))
+    np.testing.assert_allclose(sums_of([*table]).absolute, np.abs(table).sum(axis=1), rtol=1e-13)

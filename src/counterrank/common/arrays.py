@@ -39,6 +39,8 @@ class Summed:
 def _added(left: Any, right: Any) -> Any:
     if left is None or right is None:
         return None
+    if isinstance(left, np.ndarray):  # most of them, and the last to be asked about is the slowest
+        return left + right
     if isinstance(left, tuple):
         return tuple(map(_added, left, right))
     if isinstance(left, Mapping):

@@ -13,6 +13,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -401,6 +402,9 @@ class View(Memo):
         self.within = within
         self.by_logger: LoggerAnswers = {} if by_logger is None else by_logger
         self._standard: dict[str, KindMoments] = {}
+        #: The views of all rewards, this one too.
+        self.views: WeakSet[View] = WeakSet() if like is None else like.views
+        self.views.add(self)
         self._parts: dict[Hashable, View] = {}
         # Prepared rankings depend on whether rewards are of the page.
         alike = template is not None and template.batch.page_reward == batch.page_reward
@@ -450,18 +454,18 @@ class View(Memo):
         return np.asfortranarray(self.batch.action >= 0)
 
     def standard(self, kinds: Collection[str]) -> dict[str, KindMoments]:
-        """Return moments and rows of standard weights, made in one pass and kept; see `moments_of_ratios`."""
+        """Return moments and rows of standard weights, of all rewards in one pass; see `moments_of_ratios`."""
         if not self._standard.keys() >= set(kinds):
-            batch = self.batch
             _, logging, target = self.numbers
-            self._standard = moments_of_ratios(
-                target,
-                logging,
-                batch.lengths,
-                batch.reward,
-                alpha=batch.position_weights,
-                kinds=kinds,
+            alpha = self.batch.position_weights
+            views = [self, *self.views.difference([self])]
+            views = [view for view in views if (view.batch.position_weights == alpha).all()]
+            rewards = [view.batch.reward for view in views]
+            tables = moments_of_ratios(
+                target, logging, self.batch.lengths, rewards, alpha=alpha, kinds=kinds
             )
+            for view, table in zip(views, tables, strict=True):
+                view._standard = table
         return self._standard
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -83,6 +84,8 @@ class Sweep:
 
     def _views(self, batch: RankingLog) -> Iterator[tuple[MetricFits, RankingLog, dict[str, View]]]:
         """Yield each metric's batch, and its views by target; those of one target share ratios and draws."""
+        # All of them are made first: what weights alone say is summed for all rewards in one pass.
+        waiting: deque[tuple[MetricFits, RankingLog, dict[str, View]]] = deque()
         first: dict[tuple[str, bool], View] = {}
         by_logger: LoggerAnswers = {}
         for fits in self.metrics:
@@ -94,7 +97,9 @@ class Sweep:
                 shared = first.get(alike) or first.get(unlike)
                 views[target] = View(rewarded, target, shared, by_logger=by_logger)
                 first.setdefault(alike, views[target])
-            yield fits, rewarded, views
+            waiting.append((fits, rewarded, views))
+        while waiting:
+            yield waiting.popleft()
 
     def _fits_by_name(self) -> list[list[Key]]:
         """Return fits of one metric and name, whose columns at positions are compared between targets."""

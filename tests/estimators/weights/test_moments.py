@@ -106,24 +106,26 @@ def test_standard_weights_in_one_pass(shape, kinds):
     padding = np.arange(length) >= lengths[:, None]
     r[padding], target[padding], logging[padding] = 0.0, np.nan, 0.0
     rho = np.where(padding, 1.0, target / np.where(padding, 1.0, logging))
-    found = moments_of_ratios(target, logging, lengths, r, alpha=alpha, kinds=kinds)
-    assert found.keys() == kinds
-    for kind, (moments, (totals, *weight)) in found.items():
-        w = products(rho)[kind]
-        assert_same_but_for_edges(moments, totals, w, r, alpha)
-        assert len(weight) == (kind == "joint")
-        for one in weight:
-            np.testing.assert_allclose(one, w[:, 0], rtol=1e-12)
+    rewards = [r, np.where(padding, 0.0, rng.normal(size=(n, length)))]
+    found = moments_of_ratios(target, logging, lengths, rewards, alpha=alpha, kinds=kinds)
+    for reward, by_kind in zip(rewards, found, strict=True):
+        assert by_kind.keys() == kinds
+        for kind, (moments, (totals, *weight)) in by_kind.items():
+            w = products(rho)[kind]
+            assert_same_but_for_edges(moments, totals, w, reward, alpha)
+            assert len(weight) == (kind == "joint")
+            for one in weight:
+                np.testing.assert_allclose(one, w[:, 0], rtol=1e-12)
 
 
 def test_an_order_keeps_its_digits_beside_a_large_ratio():
     # Taking 1e12 out of the sum of all again would leave four digits of the others.
     rho = np.array([[1e12, 1.25, 0.5]])
-    found = moments_of_ratios(
+    (found,) = moments_of_ratios(
         rho,
         np.ones((1, 3)),
         np.array([3]),
-        np.ones((1, 3)),
+        [np.ones((1, 3))],
         alpha=np.ones(3),
         kinds={"order-2"},
     )

@@ -5,7 +5,7 @@ weights and moments of a block never leave the cache. Rows are turned position-m
 that every inner loop runs over consecutive rankings and vectorises; blocks stay in the first-level cache.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -159,39 +159,50 @@ def moments_of_ratios(
     target: Floats,
     logging: Floats,
     lengths: Ints,
-    reward: Floats,
+    rewards: Sequence[Floats],
     *,
     alpha: Floats,
     kinds: Collection[str],
-) -> dict[str, KindMoments]:
-    """Return the moments of weights that are products of target / logging by kind, made in one pass.
+) -> list[dict[str, KindMoments]]:
+    """Return the moments of weights that are products of target / logging by kind, of each reward, made in one pass.
 
     `kinds` of weight: "joint" prod_l rho_l, "prefix" prod_{l<=k} rho_l, "position" rho_k, and
     interaction orders "order-2" and "order-3". Arrays (n, K), C order.
 
     >>> one, two = np.array([[1.0, 0.9]]), np.array([[0.5, 0.3]])
-    >>> found = moments_of_ratios(one, two, np.array([2]), np.ones((1, 2)), alpha=np.ones(2), kinds=["prefix"])
-    >>> found["prefix"][0].mean("w").round(9).tolist()
+    >>> alone, = moments_of_ratios(one, two, np.array([2]), [one], alpha=np.ones(2), kinds=["prefix"])
+    >>> alone["prefix"][0].mean("w").round(9).tolist()
     [2.0, 6.0]
     """
-    n, length = reward.shape
+    (n, length), M = target.shape, len(rewards)
     requested = np.array([kind in kinds for kind in KINDS])
-    sums = np.zeros((len(KINDS), length, len(POSITION_SUMS)))
-    rows = np.zeros((len(KINDS), len(ROW_SUMS)))
-    top = np.zeros((len(KINDS), length + 1), dtype=np.int64)
+    sums = np.zeros((M, len(KINDS), length, len(POSITION_SUMS)))
+    rows = np.zeros((M, len(KINDS), len(ROW_SUMS)))
+    top = np.zeros((M, len(KINDS), length + 1), dtype=np.int64)
     counts = np.zeros((len(KINDS), BINS, 2))
-    totals = np.empty((len(KINDS) + 2, n))
-    pi, pi_0, rewards = (np.ascontiguousarray(a).reshape(-1) for a in (target, logging, reward))
-    standard(pi, pi_0, lengths, rewards, alpha, requested, sums, rows, top, counts, totals)
-    # Rewards are those of every kind.
-    sums[:, :, [2, 5]] = sums[0][:, [2, 5]]
+    base, joint, totals = np.empty(n), np.empty(n), np.empty((M, len(KINDS), n))
+    pi, pi_0 = (np.ascontiguousarray(a).reshape(-1) for a in (target, logging))
+    table = rewards[0].reshape(1, -1) if M == 1 else np.stack(rewards).reshape(M, -1)
+    standard(
+        pi, pi_0, lengths, np.ascontiguousarray(table), alpha, requested,
+        sums, rows, top, counts, base, joint, totals,
+    )  # fmt: skip
+    # Rewards are those of every kind, and weights those of every reward.
+    sums[..., [2, 5]] = sums[:, :1, :, [2, 5]]
+    sums[..., [1, 4]], rows[..., [2, 5]] = sums[0][..., [1, 4]], rows[0][..., [2, 5]]
+    top[..., :length] = top[0, :, :length]
     # The kernel keeps maxima as the bits of |w|: those of numbers >= 0 order like whole numbers.
     peaks = top.view(np.float64)
-    by_kind: dict[str, KindMoments] = {}
-    for i in np.flatnonzero(requested):
-        moments = Moments(n, alpha, sums[i].T, rows[i], peaks[i], counts[i].T)
-        by_kind[KINDS[i]] = moments, [totals[2 + i], totals[1]][: 1 + (i == 0)]
-    return by_kind
+    return [
+        {
+            KINDS[i]: (
+                Moments(n, alpha, sums[m, i].T, rows[m, i], peaks[m, i], counts[i].T),
+                [totals[m, i], joint] if i == 0 else [totals[m, i]],
+            )
+            for i in np.flatnonzero(requested)
+        }
+        for m in range(M)
+    ]
 
 
 @helper
@@ -222,6 +233,23 @@ def weighted_sums(
     out[1] += sw
     out[3] += syy
     out[4] += sww
+    out[6] += syw
+    out[7] += syr
+
+
+@vector_jit
+def rewarded_sums(w: Floats, r: Floats, alpha: float, total: Floats, out: Floats) -> None:
+    """Add alpha w r to the totals, and sums of y, yy, yw and yr to `out`."""
+    sy, syy, syw, syr = 0.0, 0.0, 0.0, 0.0
+    for i in range(w.shape[0]):
+        y = w[i] * r[i]
+        sy += y
+        syy += y * y
+        syw += y * w[i]
+        syr += y * r[i]
+        total[i] += alpha * y
+    out[0] += sy
+    out[3] += syy
     out[6] += syw
     out[7] += syr
 
@@ -268,15 +296,12 @@ def counted(weight: Floats) -> Floats:
 
 
 @helper
-def close_block(
-    total: Floats, base: Floats, weight: Floats, rows: Floats, histogram: Floats
-) -> None:
-    """Add a block's row totals, logger's totals and mean weights to `rows` (7,) and `histogram` (BINS, 2)."""
-    for i, values in enumerate((total, base, weight)):
+def close_block(total: Floats, base: Floats, rows: Floats) -> None:
+    """Add a block's row totals and logger's totals to `rows` (7,)."""
+    for i, values in enumerate((total, base)):
         rows[i] += _sum(values)
         rows[3 + i] += _dot(values, values)
     rows[6] += _dot(total, base)
-    _count(weight, histogram)
 
 
 @jit
@@ -374,14 +399,19 @@ def _by_position(
     total: Floats,
     sums: Floats,
     top: Ints,
+    first: bool,
 ) -> None:
-    """Add the sums of weights (K or 1, BLOCK), and fill the rows' totals and mean weights."""
+    """Add the sums of weights (K or 1, BLOCK), and fill the rows' totals and, of the first reward, mean weights."""
     length, count, used = reward.shape[0], weights.shape[0], weight.shape[0]
     scale = 1.0 / alpha.sum()
     fill(total, 0.0)
-    fill(weight, 0.0)
+    if first:
+        fill(weight, 0.0)
     for k in range(length):
         w = weights[min(k, count - 1), :used]
+        if not first:
+            rewarded_sums(w, reward[k, :used], alpha[k], total, sums[k])
+            continue
         weighted_sums(w, reward[k, :used], alpha[k], alpha[k] * scale, total, weight, sums[k])
         # One weight of all positions has one peak.
         top[k] = largest(w, top[k]) if k < count else top[0]
@@ -393,51 +423,58 @@ def standard(  # noqa: PLR0913 - a kernel in one piece
     target: Floats,
     logging: Floats,
     lengths: Ints,
-    reward: Floats,
+    rewards: Floats,
     alpha: Floats,
     requested: Bools,
     sums: Floats,
     rows: Floats,
     top: Ints,
     histogram: Floats,
+    base: Floats,
+    joint: Floats,
     totals: Floats,
 ) -> None:
-    """Fill the moments of each wanted kind of weight.
+    """Fill the moments of each wanted kind of weight, for M rewards.
 
-    IN  target, logging, reward (n K,), row by row; lengths (n,); alpha (K,); requested (5,) in the
-        order of KINDS: whether moments are asked for.
-    OUT (zeros) sums (5, K, 8): POSITION_SUMS over rows at each position, those of rewards alone in the
-        first of all; rows (5, 7): ROW_SUMS of the
+    IN  target, logging (n K,) and rewards (M, n K), row by row; lengths (n,); alpha (K,); requested (5,) in
+        the order of KINDS: whether moments are asked for.
+    OUT (zeros) sums (M, 5, K, 8): POSITION_SUMS over rows at each position, those of rewards alone in the
+        first kind, those of weights alone in the first reward; rows (M, 5, 7): ROW_SUMS of the
         row total sum_k alpha_k y_k, what the logger earned and the mean weight; histogram (5, BINS, 2):
-        count and sum of the mean |weights|; top (5, K+1): the largest |w_k|, last the largest |row
-        total|, as bits; totals (7, n): what the logger earned, the joint weight, and the totals of each
-        kind.
+        count and sum of the mean |weights|; top (M, 5, K+1): the largest |w_k|, last the largest |row
+        total|, as bits; base (n,) what the logger earned, of the last reward; joint (n,) the joint weight;
+        totals (M, 5, n) the totals of each reward and kind.
     """
     n, length, kinds = lengths.shape[0], alpha.shape[0], requested.shape[0]
     tall = np.empty((length, BLOCK))
     quotient, room = np.empty(length * BLOCK), np.empty((2, BLOCK))
     # Weights of all kinds but the joint one, which is the last of the prefixes; those of positions are the ratios.
     tables = np.empty((4, length, BLOCK))
-    rho, joint = tables[1], tables[0, length - 1 :]
-    for first in range(0, n, BLOCK):
-        stop = min(first + BLOCK, n)
-        used, cells = stop - first, slice(first * length, stop * length)
-        base, weight = totals[0, first:stop], room[0, :used]
-        _turn_ratios(target[cells], logging[cells], lengths[first:stop], quotient, rho)
-        _turn(reward[cells], tall)
-        fill(base, 0.0)
-        for k in range(length):
-            reward_sums(tall[k, :used], alpha[k], base, sums[0, k])
+    rho, last = tables[1], tables[0, length - 1 :]
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        used, cells = stop - start, slice(start * length, stop * length)
+        earned, weight = base[start:stop], room[0, :used]
+        _turn_ratios(target[cells], logging[cells], lengths[start:stop], quotient, rho)
         if requested[0] or requested[1]:
-            _prefixes(rho, tables[0] if requested[1] else joint)
+            _prefixes(rho, tables[0] if requested[1] else last)
             for i in range(used):
-                totals[1, first + i] = joint[0, i]
+                joint[start + i] = last[0, i]
         if requested[3] or requested[4]:
             _orders(rho, used, room, tables[2:])
-        for kind in range(kinds):
-            if not requested[kind]:
-                continue
-            total = totals[2 + kind, first:stop]
-            table = tables[kind - 1] if kind else joint
-            _by_position(table, tall, alpha, weight, total, sums[kind], top[kind])
-            close_block(total, base, weight, rows[kind], histogram[kind])
+        for m in range(rewards.shape[0]):
+            _turn(rewards[m, cells], tall)
+            fill(earned, 0.0)
+            for k in range(length):
+                reward_sums(tall[k, :used], alpha[k], earned, sums[m, 0, k])
+            for kind in range(kinds):
+                if not requested[kind]:
+                    continue
+                total = totals[m, kind, start:stop]
+                table = tables[kind - 1] if kind else last
+                _by_position(table, tall, alpha, weight, total, sums[m, kind], top[m, kind], m == 0)
+                close_block(total, earned, rows[m, kind])
+                if m == 0:
+                    rows[0, kind, 2] += _sum(weight)
+                    rows[0, kind, 5] += _dot(weight, weight)
+                    _count(weight, histogram[kind])
