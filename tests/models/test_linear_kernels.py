@@ -6,6 +6,7 @@ import pytest
 from counterrank.data.encoding import ContextMoments
 from counterrank.models.columns import Grouping, Layout, count_slots, pair_slots
 from counterrank.models.grams import grams_of
+from counterrank.models.linear import newton_sums
 from counterrank.models.rankings import draw_rankings
 from counterrank.research.simulate import random
 
@@ -74,6 +75,34 @@ def test_grams_equal_the_naive_sums(log, options):
     np.testing.assert_allclose(found.gram, gram, atol=1e-9)
     np.testing.assert_allclose(found.cover, cover, atol=1e-9)
     np.testing.assert_allclose(found.square, square, atol=1e-9)
+
+
+@pytest.mark.parametrize("slots", [pair_slots(4), count_slots(4)])
+def test_sums_of_a_newton_step_equal_the_naive_ones(log, slots):
+    """Clicks at three of four positions, pages of two to four items, and chances up to nought and one."""
+    layout, rng = layout_of(log, slots=slots), np.random.default_rng(2)
+    lengths = rng.integers(2, 5, log.n)
+    shown = np.arange(4) < lengths[:, None]
+    batch = log.changed(
+        action=np.where(shown, log.action, -1), reward=1.0 * shown * (rng.random((log.n, 4)) < 0.3), lengths=lengths
+    )  # fmt: skip
+    coef = rng.normal(0, 4, (3, 4, 3, layout.width))
+    gram, slope = np.zeros((*coef.shape, layout.width)), np.zeros_like(coef)
+    for i in range(log.n):
+        x, f = layout.standardised(log.context)[i], log.bucket[i] % 3
+        for k in range(lengths[i]):
+            z, u = np.zeros(layout.width), batch.action[i, k]
+            z[: len(x)] = x
+            for m in range(lengths[i]):
+                z[len(x) + slots[k, m] * 3 + batch.action[i, m]] += m != k
+            p = 1 / (1 + np.exp(-z @ coef[f, k, u]))
+            gram[f, k, u] += max(p * (1 - p), 1e-5) * np.outer(z, z)
+            slope[f, k, u] += z * (batch.reward[i, k] - p)
+    found = newton_sums(batch, layout, coef)
+    np.testing.assert_allclose(found.gram, gram, atol=1e-10)
+    np.testing.assert_allclose(found.slope, slope, atol=1e-10)
+    parts = [newton_sums(part, layout, coef) for part in batch.chunks(77)]
+    np.testing.assert_allclose(sum(parts[1:], parts[0]).gram, gram, atol=1e-10)
 
 
 def test_grams_add_over_any_chunking(log):

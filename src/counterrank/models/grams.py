@@ -13,7 +13,7 @@ import numpy as np
 from counterrank.common.arrays import Floats, Ints, Summed
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
-from counterrank.models.columns import Arrays, Layout, blocks_of, columns_of, indicators
+from counterrank.models.columns import Layout, blocks_of, columns_of, indicators
 from counterrank.models.rankings import Memo
 
 
@@ -31,22 +31,9 @@ class Grams(Summed):
     rows: Floats
 
 
-def grams_of(
-    batch: RankingLog,
-    layout: Layout,
-    *,
-    weight: Floats | None = None,
-    arrays: Arrays | None = None,
-    reward: Floats | None = None,
-) -> Grams:
-    """Return the Grams of a batch.
-
-    `weight` (n, K) weighs rows, position by position; `arrays` are its arrays, if known; `reward`
-    (n, K) replaces its rewards (the working responses of a Newton step).
-    """
-    arrays = layout.arrays(batch) if arrays is None else arrays
-    rewards = batch.reward if reward is None else reward
-    K, A, width = layout.K, layout.A, layout.width
+def grams_of(batch: RankingLog, layout: Layout) -> Grams:
+    """Return the Grams of a batch."""
+    arrays, K, A, width = layout.arrays(batch), layout.K, layout.A, layout.width
     # F x B x K x A matrices rather than one: a fold is left out by subtraction, and each own action has
     # effects of its own, because what a neighbour does depends on the item it stands next to.
     F, B = layout.F, layout.B
@@ -55,10 +42,9 @@ def grams_of(
         group = arrays.take(rows)
         columns, shown = np.empty((width + 1, len(rows))), indicators(group.action, A)
         for k in columns_of(layout, group, shown, range(K), columns[:width]):
-            columns[width] = rewards[rows, k]
-            weighed = columns if weight is None else columns * np.sqrt(weight[rows, k])
+            columns[width] = batch.reward[rows, k]
             cell = np.where(group.action[:, k] < 0, -1, group.fit % B * A + group.action[:, k])
-            for number, mine in by_cell(cell, weighed):
+            for number, mine in by_cell(cell, columns):
                 # BLAS sees that both factors are the same, and takes half the products.
                 products[f, k, number] += mine @ mine.T
     products = products.reshape(F, K, B, A, width + 1, width + 1).swapaxes(1, 2)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import expit
 
-from counterrank.common.arrays import Floats, Ints
+from counterrank.common.arrays import Floats, Ints, Summed
 from counterrank.common.records import Json
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source, at_most
-from counterrank.kernels.jit import vector_jit
+from counterrank.kernels.jit import jit, vector_jit
 from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row, squared_loss
 from counterrank.models.columns import (
@@ -28,7 +28,7 @@ from counterrank.models.columns import (
     pair_slots,
 )
 from counterrank.models.doubt import doubt
-from counterrank.models.grams import Grams, Training, grams_of
+from counterrank.models.grams import Training, grams_of
 from counterrank.models.groups import grouping_of
 from counterrank.models.rankings import (
     Rankings,
@@ -381,6 +381,17 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
     return replace(model, coef=mixed, logistic=better.astype(np.int64), details=details)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NewtonSums(Summed):
+    """Sums over rows by fold, position and own action: gram (F, K, A, D, D) of w z z', slope (F, K, A, D) of z (r - p).
+
+    p is the expected 0/1 reward, w = p (1 - p) its variance.
+    """
+
+    gram: Floats
+    slope: Floats
+
+
 def fit_logistic(training: Training, seed: int = 0) -> Floats:
     """Return coefficients (F, K, A, D) in the training's columns; fold f's leave fold f out."""
     # Newton steps use indicator columns only.
@@ -400,8 +411,9 @@ def fit_logistic(training: Training, seed: int = 0) -> Floats:
             [beta @ column_map.T for beta, column_map in zip(values, maps, strict=True)], axis=-3
         )
 
-    def sums(source: Source) -> Grams:
-        return _weighted(source, layout, np.repeat(raw(fitted)[None], layout.F, axis=0))
+    def sums(source: Source) -> NewtonSums:
+        coef = np.repeat(raw(fitted)[None], layout.F, axis=0)
+        return source.reduce(lambda batch: newton_sums(batch, layout, coef), label="logistic")
 
     long = (training.rows or 0) > settings.LONG_LOG
     max_rows = settings.NEWTON_ROWS_LONG if long else settings.NEWTON_ROWS
@@ -410,15 +422,15 @@ def fit_logistic(training: Training, seed: int = 0) -> Floats:
     for _ in range(settings.NEWTON_STEPS):
         state = sums(sampled)
         for k, column_map in enumerate(maps):
-            gram, cover = state.gram[:, 0, k].sum(axis=0), state.cover[:, 0, k].sum(axis=0)
+            gram, cover = state.gram[:, k].sum(axis=0), state.slope[:, k].sum(axis=0)
             fitted[k] = _newton(gram, cover, fitted[k], start[k], column_map)
     state = sums(training.source)
     # Then one step with the sums of the other folds. Newton's error is quadratic, so this is nearly the
     # fit without the fold.
     by_fold = [
         _newton(
-            _others(state.gram[:, 0, k]),
-            _others(state.cover[:, 0, k]),
+            _others(state.gram[:, k]),
+            _others(state.slope[:, k]),
             fitted[k][None],
             start[k],
             column_map,
@@ -463,14 +475,65 @@ def _newton(
     return moved
 
 
-def _weighted(source: Source, layout: Layout, coef: Floats) -> Grams:
-    def partial(batch: RankingLog) -> Grams:
-        arrays = layout.arrays(batch)
-        chance = expit(logged_values(layout, arrays, coef))
-        weight = np.maximum(chance * (1 - chance), settings.LEAST_VARIANCE)
-        # weight x working = r - p, so the weighted `cover` is the gradient, also where the weight was
-        # raised to LEAST_VARIANCE.
-        working = (batch.reward - chance) / weight
-        return grams_of(batch, layout, weight=weight, arrays=arrays, reward=working)
+def newton_sums(batch: RankingLog, layout: Layout, coef: Floats) -> NewtonSums:
+    """Return the sums of a Newton step from the coefficients (F, K, A, D) of indicator columns."""
+    arrays, (F, K, A, width) = layout.arrays(batch), coef.shape
+    sums = NewtonSums(np.zeros((F, K, A, width, width)), np.zeros((F, K, A, width)))
+    reward = np.ascontiguousarray(batch.reward)
+    add_newton(
+        layout.slots, arrays.action, arrays.fit, arrays.x, reward, coef, settings.LEAST_VARIANCE, sums.gram, sums.slope,
+    )  # fmt: skip
+    # The kernel fills the lower half.
+    sums.gram[...] += np.tril(sums.gram, -1).swapaxes(-1, -2)
+    return sums
 
-    return source.reduce(partial, label="logistic")
+
+@jit
+def add_newton(  # noqa: C901, PLR0913 - a kernel in one piece
+    slots: Ints,
+    action: Ints,
+    fold: Ints,
+    x: Floats,
+    reward: Floats,
+    coef: Floats,
+    least: float,
+    gram: Floats,
+    slope: Floats,
+) -> None:
+    """Add w z z' (its lower half) and z (r - p) to the sums of each row's fold, position and own action.
+
+    Of the columns only those of the request and one indicator for each other position are not zero.
+    """
+    (n, K), A, p = action.shape, coef.shape[2], x.shape[1]
+    columns = np.empty(K, np.int64)
+    for i in range(n):
+        f, length = fold[i], 0
+        while length < K and action[i, length] >= 0:
+            length += 1
+        for k in range(length):
+            u, count, value = action[i, k], 0, 0.0
+            for j in range(p):
+                value += x[i, j] * coef[f, k, u, j]
+            for neighbour in range(length):
+                if neighbour != k:
+                    columns[count] = p + slots[k, neighbour] * A + action[i, neighbour]
+                    value += coef[f, k, u, columns[count]]
+                    count += 1
+            chance = 1.0 / (1.0 + np.exp(-value))
+            # Raised where the variance vanishes; the slope is what it is.
+            weight, error = max(chance * (1.0 - chance), least), reward[i, k] - chance
+            cell, right = gram[f, k, u], slope[f, k, u]
+            for j in range(p):
+                right[j] += error * x[i, j]
+                for before in range(j + 1):
+                    cell[j, before] += weight * x[i, j] * x[i, before]
+            for j in range(count):
+                column = columns[j]
+                right[column] += error
+                cell[column, column] += weight
+                for before in range(p):
+                    cell[column, before] += weight * x[i, before]
+                for before in range(j):
+                    # Positions may share a column, which counts them: its square has both products.
+                    low, high = min(column, columns[before]), max(column, columns[before])
+                    cell[high, low] += weight if low < high else 2.0 * weight
