@@ -132,31 +132,15 @@ def mean_values(
     """Return E_pi z' coef (n, K) for independent positions (n, 1 or K, A), zero but at `positions`."""
     if not len(positions):
         return np.zeros(arrays.action.shape, order="F")
-    if distribution.shape[1] == 1 and bool((arrays.lengths == layout.K).all()):
-        return _alike_means(layout, arrays, distribution, coef, positions)
     if not (arrays.lengths == layout.K).all():
         distribution = np.where(arrays.action[:, :, None] >= 0, distribution, 0.0)
+    elif distribution.shape[1] == 1:
+        # The mean of a block depends only on its size: all blocks become one.
+        layout, coef = _one_block(layout, coef)
     crossed, chance = layout.d if layout.cross else 0, np.ascontiguousarray(distribution)
     return means_of(
         layout.slots, layout.products, crossed, positions, arrays.fit, arrays.x, chance, coef
     ).T
-
-
-def _alike_means(
-    layout: Layout, arrays: Arrays, distribution: Floats, coef: Floats, positions: Ints
-) -> Floats:
-    """Return E_pi z' coef (n, K) where all positions have one distribution (n, 1, A)."""
-    # The mean of a block depends only on its size: all blocks become one, and all positions have the
-    # same columns, so that a product of matrices serves them all.
-    layout, coef = _one_block(layout, coef[:, positions], positions)
-    out = np.zeros(arrays.action.shape[::-1])
-    for f, rows in blocks_of(arrays.fit):
-        group, columns = arrays.take(rows), np.empty((layout.width, len(rows)))
-        chance = expected(distribution[rows], group.lengths, layout.K)
-        next(columns_of(layout, group, chance, [0], columns))
-        value = (coef[f].reshape(-1, layout.width) @ columns).reshape(len(positions), layout.A, -1)
-        out[np.ix_(positions, rows)] = (value * chance[0]).sum(axis=1)
-    return out.T
 
 
 @vector_jit
@@ -195,21 +179,23 @@ def means_of(  # noqa: C901
                 spread[j] += distribution[i, place, b[j]] * (equal - distribution[i, place, c[j]])
         for k in positions:
             place = min(k, last)
-            for a in range(A):
-                count[a] = total[a] - distribution[i, place, a]
-            for j in range(crossed):
+            # One distribution of all positions makes the same columns of one block.
+            if last > 0 or k == positions[0]:
                 for a in range(A):
-                    z[p + j * A + a] = x[i, 1 + j] * count[a]
-            for j in range(len(b)):
-                equal = 1.0 if b[j] == c[j] else 0.0
-                at_own = distribution[i, place, b[j]] * (equal - distribution[i, place, c[j]])
-                z[squares + j] = count[b[j]] * count[c[j]] + spread[j] - at_own
-            z[dense:] = 0.0
-            for neighbour in range(K):
-                if neighbour != k:
-                    block = dense + slots[k, neighbour] * A
+                    count[a] = total[a] - distribution[i, place, a]
+                for j in range(crossed):
                     for a in range(A):
-                        z[block + a] += distribution[i, min(neighbour, last), a]
+                        z[p + j * A + a] = x[i, 1 + j] * count[a]
+                for j in range(len(b)):
+                    equal = 1.0 if b[j] == c[j] else 0.0
+                    at_own = distribution[i, place, b[j]] * (equal - distribution[i, place, c[j]])
+                    z[squares + j] = count[b[j]] * count[c[j]] + spread[j] - at_own
+                z[dense:] = 0.0
+                for neighbour in range(K):
+                    if neighbour != k:
+                        block = dense + slots[k, neighbour] * A
+                        for a in range(A):
+                            z[block + a] += distribution[i, min(neighbour, last), a]
             mean = 0.0
             for u in range(A):
                 value = 0.0
@@ -220,12 +206,15 @@ def means_of(  # noqa: C901
     return out
 
 
-def _one_block(layout: Layout, coef: Floats, positions: Ints) -> tuple[Layout, Floats]:
-    """Return a model of some positions with one block and the same mean where all have one distribution."""
+def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:
+    """Return a model with one block and the same mean where all positions have one distribution."""
     dense, neighbours = np.split(coef, [layout.starts[3]], axis=-1)
     neighbours = neighbours.reshape(*coef.shape[:-1], layout.blocks, layout.A)
     size = np.stack(
-        [np.bincount(np.delete(layout.slots[k], k), minlength=layout.blocks) for k in positions]
+        [
+            np.bincount(np.delete(row, k), minlength=layout.blocks)
+            for k, row in enumerate(layout.slots)
+        ]
     )
     mean = np.einsum("fkusb,ks->fkub", neighbours, size / max(layout.K - 1, 1))
     single = replace(layout, slots=np.zeros_like(layout.slots))
