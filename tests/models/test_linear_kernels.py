@@ -99,10 +99,10 @@ def test_sums_of_a_newton_step_equal_the_naive_ones(log, slots):
             gram[f, k, u] += max(p * (1 - p), 1e-5) * np.outer(z, z)
             slope[f, k, u] += z * (batch.reward[i, k] - p)
     found = newton_sums(batch, layout, coef)
-    np.testing.assert_allclose(found.gram, gram, atol=1e-10)
-    np.testing.assert_allclose(found.slope, slope, atol=1e-10)
+    np.testing.assert_allclose(found[..., :-1, :-1], gram, atol=1e-10)
+    np.testing.assert_allclose(found[..., -1, :-1], slope, atol=1e-10)
     parts = [newton_sums(part, layout, coef) for part in batch.chunks(77)]
-    np.testing.assert_allclose(sum(parts[1:], parts[0]).gram, gram, atol=1e-10)
+    np.testing.assert_allclose(sum(parts[1:], parts[0]), found, atol=1e-10)
 
 
 def test_grams_add_over_any_chunking(log):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import expit
 
-from counterrank.common.arrays import Floats, Ints, Summed
+from counterrank.common.arrays import Floats, Ints
 from counterrank.common.records import Json
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
@@ -370,17 +370,6 @@ def with_logistic(model: LinearModel, ridge: Ridge, training: Training) -> Linea
     return replace(model, coef=mixed, logistic=better.astype(np.int64), details=details)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NewtonSums(Summed):
-    """Sums over rows by fold, position and own action: gram (F, K, A, D, D) of w z z', slope (F, K, A, D) of z (r - p).
-
-    p is the expected 0/1 reward, w = p (1 - p) its variance.
-    """
-
-    gram: Floats
-    slope: Floats
-
-
 def fit_logistic(training: Training, seed: int = 0) -> Floats:
     """Return coefficients (F, K, A, D) in the training's columns; fold f's leave fold f out."""
     # Newton steps use indicator columns only.
@@ -400,7 +389,7 @@ def fit_logistic(training: Training, seed: int = 0) -> Floats:
             [beta @ column_map.T for beta, column_map in zip(values, maps, strict=True)], axis=-3
         )
 
-    def sums(source: Source) -> NewtonSums:
+    def sums(source: Source) -> Floats:
         coef = np.repeat(raw(fitted)[None], layout.F, axis=0)
         return source.reduce(lambda batch: newton_sums(batch, layout, coef), label="logistic")
 
@@ -411,15 +400,13 @@ def fit_logistic(training: Training, seed: int = 0) -> Floats:
     for _ in range(settings.NEWTON_STEPS):
         state = sums(sampled)
         for k, column_map in enumerate(maps):
-            gram, cover = state.gram[:, k].sum(axis=0), state.slope[:, k].sum(axis=0)
-            fitted[k] = _newton(gram, cover, fitted[k], start[k], column_map)
+            fitted[k] = _newton(state[:, k].sum(axis=0), fitted[k], start[k], column_map)
     state = sums(training.source)
     # Then one step with the sums of the other folds. Newton's error is quadratic, so this is nearly the
     # fit without the fold.
     by_fold = [
         _newton(
-            _others(state.gram[:, k]),
-            _others(state.slope[:, k]),
+            _others(state[:, k]),
             fitted[k][None],
             start[k],
             column_map,
@@ -446,10 +433,9 @@ def _logit_map(training: Training, layout: Layout, k: int) -> Floats:
     return wide if training.pairs and enough else counted(layout, wide, k)
 
 
-def _newton(
-    gram: Floats, cover: Floats, current: Floats, start: Floats, column_map: Floats
-) -> Floats:
+def _newton(sums: Floats, current: Floats, start: Floats, column_map: Floats) -> Floats:
     """Return one penalised Newton step from `current` (..., A, p); the intercept is shrunk to `start` (A,)."""
+    gram, cover = sums[..., :-1, :-1], sums[..., -1, :-1]
     penalty = np.full(column_map.shape[1], settings.LOGIT_PENALTY)
     penalty[0] = settings.LOGIT_INTERCEPT
     deviation = current.copy()
@@ -464,21 +450,23 @@ def _newton(
     return moved
 
 
-def newton_sums(batch: RankingLog, layout: Layout, coef: Floats) -> NewtonSums:
-    """Return the sums of a Newton step from the coefficients (F, K, A, D) of indicator columns."""
-    arrays, (F, K, A, width) = layout.arrays(batch), coef.shape
-    sums = NewtonSums(np.zeros((F, K, A, width, width)), np.zeros((F, K, A, width)))
-    reward = np.ascontiguousarray(batch.reward)
-    add_newton(
-        layout.slots, arrays.action, arrays.fit, arrays.x, reward, coef, settings.LEAST_VARIANCE, sums.gram, sums.slope,
-    )  # fmt: skip
+def newton_sums(batch: RankingLog, layout: Layout, coef: Floats) -> Floats:
+    """Return the sums of a Newton step from coefficients (F, K, A, D) of indicator columns.
+
+    By fold, position and own action (F, K, A, D + 1, D + 1): of w z z', with the slopes z (r - p) in the last row
+    and column. p is the expected 0/1 reward, w = p (1 - p) its variance.
+    """
+    arrays, reward, width = layout.arrays(batch), np.ascontiguousarray(batch.reward), layout.width
+    sums = np.zeros((*coef.shape[:-1], width + 1, width + 1))
+    least = settings.LEAST_VARIANCE
+    add_newton(layout.slots, arrays.action, arrays.fit, arrays.x, reward, coef, least, sums)
     # The kernel fills the lower half.
-    sums.gram[...] += np.tril(sums.gram, -1).swapaxes(-1, -2)
+    sums += np.tril(sums, -1).swapaxes(-1, -2)
     return sums
 
 
 @jit
-def add_newton(  # noqa: C901, PLR0913 - a kernel in one piece
+def add_newton(  # noqa: C901 - a kernel in one piece
     slots: Ints,
     action: Ints,
     fold: Ints,
@@ -486,8 +474,7 @@ def add_newton(  # noqa: C901, PLR0913 - a kernel in one piece
     reward: Floats,
     coef: Floats,
     least: float,
-    gram: Floats,
-    slope: Floats,
+    sums: Floats,
 ) -> None:
     """Add w z z' (its lower half) and z (r - p) to the sums of each row's fold, position and own action.
 
@@ -511,7 +498,7 @@ def add_newton(  # noqa: C901, PLR0913 - a kernel in one piece
             chance = 1.0 / (1.0 + np.exp(-value))
             # Raised where the variance vanishes; the slope is what it is.
             weight, error = max(chance * (1.0 - chance), least), reward[i, k] - chance
-            cell, right = gram[f, k, u], slope[f, k, u]
+            cell, right = sums[f, k, u], sums[f, k, u, coef.shape[3]]
             for j in range(p):
                 right[j] += error * x[i, j]
                 for before in range(j + 1):
