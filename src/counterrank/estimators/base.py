@@ -403,7 +403,7 @@ class View(Memo):
         self.by_logger: LoggerAnswers = {} if by_logger is None else by_logger
         self._standard: dict[str, KindMoments] = {}
         #: The views of all rewards, this one too.
-        self.views: WeakSet[View] = WeakSet() if like is None else like.views
+        self.views: WeakSet[View] = WeakSet() if template is None else template.views
         self.views.add(self)
         self._parts: dict[Hashable, View] = {}
         # Prepared rankings depend on whether rewards are of the page.
