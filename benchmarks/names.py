@@ -2,8 +2,8 @@
 
 `python -m benchmarks.names` counts variables, parameters, fields and functions that are called by a
 pronoun, an adverb or a participle (`found`, `one`, `away`), and compares the number with `vague-names` in
-the budget of pyproject.toml. It also lists public classes and functions of the packages in
-`documented-packages` that lack a numpydoc section. It exits 1 if the number is over budget or a section is
+the budget of pyproject.toml. It also lists names of `counterrank.__all__`, and public classes and functions of the
+packages in `documented-packages`, that lack a numpydoc section. It exits 1 if the number is over budget or a section is
 missing; `make lint` runs it. With `--files` it prints every vague name with its line.
 """
 
@@ -49,14 +49,16 @@ def vague_names(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, name
 
 
-def public_names() -> set[tuple[str, str]]:
-    """Return package and name of everything that a stub `__init__.pyi` exports.
+def public_names(pattern: str = "**/__init__.pyi") -> set[tuple[str, str]]:
+    """Return package and name of everything that the stubs of a pattern export.
 
     >>> ("policies", "PlackettLuce") in public_names()
     True
+    >>> ("estimators", "IPS") in public_names("__init__.pyi")
+    True
     """
     exported = set()
-    for stub in SOURCE.rglob("__init__.pyi"):
+    for stub in SOURCE.glob(pattern):
         for line in stub.read_text(encoding="utf-8").splitlines():
             match line.split():
                 case ["from", module, "import", name, "as", _]:
@@ -91,15 +93,19 @@ def missing_sections(node: ast.AST) -> list[str]:
 
 
 def incomplete_docstrings(packages: list[str]) -> Iterator[str]:
-    """Yield a message for every public name of these packages whose docstring lacks a section."""
-    public = public_names()
-    for package in packages:
-        for path in sorted((SOURCE / package).rglob("*.py")):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                name = getattr(node, "name", "")
-                missing = missing_sections(node) if (package, name) in public else []
-                if missing:
-                    yield f"{path.relative_to(ROOT)}: {name} has no {', '.join(missing)}"
+    """Yield a message for every name that users import from `counterrank` and every public name of these packages
+    whose docstring lacks a section.
+    """
+    required = public_names("__init__.pyi")
+    required |= {(package, name) for package, name in public_names() if package in packages}
+    for path in sorted(SOURCE.rglob("*.py")):
+        package = path.relative_to(SOURCE).parts[0]
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            missing = (
+                missing_sections(node) if (package, getattr(node, "name", "")) in required else []
+            )
+            if missing:
+                yield f"{path.relative_to(ROOT)}: {node.name} has no {', '.join(missing)}"
 
 
 def main() -> int:

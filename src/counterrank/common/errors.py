@@ -27,6 +27,15 @@ from typing import Self
 class CounterrankError(ValueError):
     """Base of every error this package raises on purpose.
 
+    Parameters
+    ----------
+    said
+        What is wrong, and where.
+    remedy
+        What to do about it.
+
+    Examples
+    --------
     >>> problem = LogError("reward is missing in row 3", remedy="drop the row")
     >>> str(problem), problem.said, problem.remedy
     ('reward is missing in row 3; drop the row', 'reward is missing in row 3', 'drop the row')
@@ -90,7 +99,13 @@ class MissingExtraError(CounterrankError, ImportError):
 
 
 class CounterrankWarning(UserWarning):
-    """A statistical doubt worth telling, not worth stopping for."""
+    """A statistical doubt worth telling, not worth stopping for.
+
+    Examples
+    --------
+    >>> issubclass(CounterrankWarning, UserWarning)
+    True
+    """
 
 
 #: How libraries that are not loaded, and threads that do not start, say that there is no memory for them.

@@ -60,6 +60,15 @@ class Propensity:
     joint     (n,):   P(a_1..a_K | x)             IPS
     ========  ==================================  ==============================
 
+    Parameters
+    ----------
+    kind
+        What the numbers are: "factored", "prefix", "position" or "joint".
+    values
+        The probabilities of the logged items, of the shape that the kind has.
+
+    Examples
+    --------
     >>> Propensity(kind="joint", values=[0.25, 0.5]).supports
     frozenset({'joint'})
     """
@@ -157,6 +166,8 @@ class RankingLog:
     `item_features` those by item; `weight` (n,) one over the probability that a row was kept, where the log
     is a part of a larger one.
 
+    Examples
+    --------
     >>> log = RankingLog(action=[[0, 1], [1, 1]], reward=[[1, 0], [0, 2.5]], propensity=[[.5, .5], [.5, .25]])
     >>> log, log.value
     (RankingLog(n=2, K=2, propensity='factored'), 1.75)

@@ -152,6 +152,14 @@ class Estimate(Record):
     `unreached`             the share of the target that no weight reaches, so that models speak for it
     `details`               what was fitted and chosen, for people: nothing decides on it
     ======================  ================================================================
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
+    >>> estimate = cr.IIPS().estimate(log, [[1, .5], [.5, .5]])
+    >>> estimate.estimator, estimate.value, [position.value for position in estimate.by_position]
+    ('iips', 1.5, [1.0, 0.5])
     """
 
     target: str

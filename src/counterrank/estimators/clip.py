@@ -50,6 +50,15 @@ class Clipped(Estimator):
 
     `limit` defaults to sqrt(n).
 
+    Parameters
+    ----------
+    weights
+        "ips", "iips", "rips", "aips", a mask or its name, or a number for that interaction order.
+    limit
+        The largest weight that is used as it is; by default the root of the number of rankings.
+
+    Examples
+    --------
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
     >>> Clipped("iips", limit=1.2).estimate(log, [[1, .5], [.5, .5]]).value
@@ -109,6 +118,15 @@ class Clipped(Estimator):
 class Shrunk(Clipped):
     """f(w) = lambda w / (w^2 + lambda) with lambda = limit^2 (Su et al. 2020, "optimistic" shrinkage).
 
+    Parameters
+    ----------
+    weights
+        "ips", "iips", "rips", "aips", a mask or its name, or a number for that interaction order.
+    limit
+        The largest weight that is used as it is; by default the root of the number of rankings.
+
+    Examples
+    --------
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
     >>> Shrunk("iips", limit=2.0).estimate(log, [[1, .5], [.5, .5]]).value
@@ -120,7 +138,26 @@ class Shrunk(Clipped):
 
 @dataclass(frozen=True, eq=False)
 class Switch(Clipped):
-    """V_k = mean of E_pi q_k + w_k 1{w_k <= limit} (r_k - q_k); `limit` defaults to sqrt(n) (Su et al. 2019)."""
+    """V_k = mean of E_pi q_k + w_k 1{w_k <= limit} (r_k - q_k); `limit` defaults to sqrt(n) (Su et al. 2019).
+
+    Parameters
+    ----------
+    weights
+        "ips", "iips", "rips", "aips", a mask or its name, or a number for that interaction order.
+    limit
+        The largest weight that is used as it is; by default the root of the number of rankings.
+    model
+        "best", chosen by cross-validation; the name of a model; or a fitted `RewardModel`.
+
+    Examples
+    --------
+    >>> import numpy as np, counterrank as cr
+    >>> half = np.full((400, 2), 0.5)
+    >>> log = cr.RankingLog(action=np.arange(800).reshape(400, 2) // 3 % 2, reward=np.ones((400, 2)), propensity=half,
+    ...                     targets={"new": cr.Propensity("factored", half)}, dists={"propensity": half, "new": half})
+    >>> round(Switch("iips").estimate(log, "new").value, 2)
+    2.0
+    """
 
     model: Any = "best"
     form: ClassVar[Form] = Form.SWITCHED

@@ -87,6 +87,15 @@ class DM(Estimator):
 
     `model`: see `reward_model`.
 
+    Parameters
+    ----------
+    model
+        "best", chosen by cross-validation; the name of a model; or a fitted `RewardModel`.
+    name
+        What the result calls it.
+
+    Examples
+    --------
     >>> import numpy as np, counterrank as cr
     >>> half = np.full((400, 2), 0.5)
     >>> log = cr.RankingLog(action=np.arange(800).reshape(400, 2) // 3 % 2, reward=np.ones((400, 2)), propensity=half,
@@ -188,6 +197,15 @@ class DR(Estimator):
     interaction order m. Dudik et al. 2011; with AIPS weights it is the
     future work named in section 6 of Kiyohara et al. 2023.
 
+    Parameters
+    ----------
+    weights
+        "ips", "iips", "rips", "aips", a mask or its name, or a number for that interaction order.
+    model
+        "best", chosen by cross-validation; the name of a model; or a fitted `RewardModel`.
+
+    Examples
+    --------
     >>> import numpy as np, counterrank as cr
     >>> half = np.full((400, 2), 0.5)
     >>> log = cr.RankingLog(action=np.arange(800).reshape(400, 2) // 3 % 2, reward=np.ones((400, 2)), propensity=half,
@@ -225,6 +243,20 @@ class CascadeDR(Estimator):
     Kiyohara et al. sum w_{1:k} (r_k - Q_k) + w_{1:k-1} E_pi Q_k, where Q_k is the reward expected from
     position k on. For any model of rewards by position Q_k = q_k + E_pi Q_k+1, and the sum telescopes
     to E_pi q_k + w_{1:k} (r_k - q_k): `dr-rips` with a model that does not depend on the items below.
+
+    Parameters
+    ----------
+    name
+        What the result calls it.
+
+    Examples
+    --------
+    >>> import numpy as np, counterrank as cr
+    >>> half = np.full((400, 2), 0.5)
+    >>> log = cr.RankingLog(action=np.arange(800).reshape(400, 2) // 3 % 2, reward=np.ones((400, 2)), propensity=half,
+    ...                     targets={"new": cr.Propensity("factored", half)}, dists={"propensity": half, "new": half})
+    >>> round(CascadeDR().estimate(log, "new").value, 2)
+    2.0
     """
 
     name: str = "cascade-dr"

@@ -210,6 +210,18 @@ class IPS(MaskEstimator):
 
     Every item matters to every reward: unbiased, and the variance explodes with K.
 
+    Parameters
+    ----------
+    aggregate
+        "mean"; "ratio", divided by the mean weight of each position; or "control", with mean weights as
+        control variates.
+    on_missing
+        What to do where the log lacks the probabilities: "error", or "superset", which weighs more items.
+    name
+        What the result calls it.
+
+    Examples
+    --------
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
     >>> cr.IPS().estimate(log, [[1, .5], [.5, .5]]).value
@@ -226,6 +238,18 @@ class IIPS(MaskEstimator):
 
     A reward depends on the own item alone: little variance, biased when items interact.
 
+    Parameters
+    ----------
+    aggregate
+        "mean"; "ratio", divided by the mean weight of each position; or "control", with mean weights as
+        control variates.
+    on_missing
+        What to do where the log lacks the probabilities: "error", or "superset", which weighs more items.
+    name
+        What the result calls it.
+
+    Examples
+    --------
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
     >>> cr.IIPS().estimate(log, [[1, .5], [.5, .5]]).value
@@ -242,6 +266,18 @@ class RIPS(MaskEstimator):
 
     A reward depends on the own item and those above (cascade).
 
+    Parameters
+    ----------
+    aggregate
+        "mean"; "ratio", divided by the mean weight of each position; or "control", with mean weights as
+        control variates.
+    on_missing
+        What to do where the log lacks the probabilities: "error", or "superset", which weighs more items.
+    name
+        What the result calls it.
+
+    Examples
+    --------
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
     >>> [v.value for v in cr.RIPS().estimate(log, [[1, .5], [.5, .5]]).by_position]
@@ -331,6 +367,18 @@ class AIPS(Estimator):
     the log's `behavior` column; a tree, fitted or not; or "fit", the tree of the evaluation's
     settings (the default). A tree that is not fitted is grown on the rows that are averaged.
 
+    Parameters
+    ----------
+    behavior
+        Which items matter to which reward: a mask for all rows, masks by row, "log", a tree or "fit".
+    aggregate
+        "mean"; "ratio", divided by the mean weight of each position; or "control", with mean weights as
+        control variates.
+    name
+        What the result calls it.
+
+    Examples
+    --------
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
     >>> cr.AIPS(behavior=["S", "I"]).estimate(log, [[1, .5], [.5, .5]]).value
@@ -358,6 +406,24 @@ class AIPSPairs(AIPS):
 
     V_c is the estimate of `AIPS`, V_2 that of interaction order 2; the share s minimises the
     estimated MSE (docs/explanation/behavior.md).
+
+    Parameters
+    ----------
+    behavior
+        A tree, fitted or not, or "fit".
+    aggregate
+        "mean"; "ratio", divided by the mean weight of each position; or "control", with mean weights as
+        control variates.
+    name
+        What the result calls it.
+
+    Examples
+    --------
+    >>> import numpy as np, counterrank as cr
+    >>> half = np.full((400, 2), 0.5)
+    >>> log = cr.RankingLog(action=np.arange(800).reshape(400, 2) // 3 % 2, reward=np.ones((400, 2)), propensity=half)
+    >>> round(cr.AIPSPairs().estimate(log, half).value, 6)
+    2.0
     """
 
     name: str = "aips-pairs"
@@ -428,6 +494,18 @@ class OrderIPS(Estimator):
     terms have mean zero because E[rho_l - 1] = 0. m = 1 is IIPS, m = K is IPS. Positions must be
     independent given the context; weights may be negative.
 
+    Parameters
+    ----------
+    order
+        How many items at a time may act on a reward.
+    behavior
+        The mask inside which they act, or its name.
+    aggregate
+        "mean"; "ratio", divided by the mean weight of each position; or "control", with mean weights as
+        control variates.
+
+    Examples
+    --------
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
     >>> cr.OrderIPS(order=2).estimate(log, [[1, .5], [.5, .5]]).value
@@ -463,6 +541,13 @@ class PseudoInverse(Estimator):
     that is this sum. A total reward may stand at any one position, the others zero: all positions
     get the same weight.
 
+    Parameters
+    ----------
+    name
+        What the result calls it.
+
+    Examples
+    --------
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]], reward=[[1, 0], [0, 1]], propensity=[[.5, .5], [.5, .5]])
     >>> PseudoInverse().estimate(log, [[1, .5], [.5, .5]]).value

@@ -120,6 +120,15 @@ class ABTest(RecordResult):
     """A test: whether its arms can be compared, their lifts in every metric over the baseline, and what to do.
 
     `arms` and `lifts` are those of the primary metric.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> half = [[.5, .5]] * 200
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 100, reward=[[1, 0], [0, 0]] * 100, propensity=half,
+    ...                     columns={"arm": ["a", "a", "b", "b"] * 50}, targets={"a": half, "b": half})
+    >>> [(lift.source, lift.to) for lift in cr.abtest(log, "arm", baseline="a").lifts]
+    [('a', 'b')]
     """
 
     SCHEMA, NAME, ROWS = "counterrank/abtest/2", "A/B test", "lifts"

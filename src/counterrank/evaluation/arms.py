@@ -127,7 +127,17 @@ class ValidationSummary(Record):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Validation(RecordResult):
-    """How far predictions from each arm agree with what the other arms earned."""
+    """How far predictions from each arm agree with what the other arms earned.
+
+    Examples
+    --------
+    >>> import counterrank as cr
+    >>> half = [[.5, .5]] * 200
+    >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 100, reward=[[1, 0], [0, 0]] * 100, propensity=half,
+    ...                     columns={"arm": ["a", "a", "b", "b"] * 50}, targets={"a": half, "b": half})
+    >>> cr.validate(log, "arm").agreement.pairs
+    2
+    """
 
     SCHEMA, NAME, ROWS = "counterrank/validation/1", "validation", "pairs"
     REPORT = "counterrank.report.validating"

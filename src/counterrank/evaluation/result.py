@@ -404,6 +404,8 @@ LOGGER = "logger"
 class Evaluation(TargetEstimates, RecordResult):
     """The result of `counterrank.evaluate`: estimates, lifts, comparisons, diagnostics, verdict.
 
+    Examples
+    --------
     >>> import counterrank as cr
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=[[.5, .5]] * 100)
     >>> cr.evaluate(log, {"new": [[.5, .5]] * 100}, estimators=["ips"])

@@ -314,6 +314,15 @@ class Auto(Estimator):
     changes. Without whole distributions or policies to draw from:
     weights and mean-zero controls only.
 
+    Parameters
+    ----------
+    name
+        What the result calls it.
+    allowance
+        The bias that the interval allows for, in the unit of the value; None to let the log decide.
+
+    Examples
+    --------
     >>> import numpy as np, counterrank as cr
     >>> half = np.full((400, 2), 0.5)
     >>> log = cr.RankingLog(action=np.arange(800).reshape(400, 2) // 3 % 2, reward=np.ones((400, 2)), propensity=half,

@@ -53,6 +53,21 @@ class BehaviorTree:
     "printed" (Algorithm 1: random partitions, strict acceptance) or "published" (the search of the
     authors' code).
 
+    Parameters
+    ----------
+    candidates
+        What a leaf may choose from: the name of a list, names, masks or candidates.
+    mse
+        The estimate of the error that the tree minimises: a name, or an `MSEEstimate`.
+    limits
+        Depth, leaves, rows of a leaf and bins.
+    forest
+        The trees, where they are fitted already.
+    growth
+        The search: "exhaustive", "printed" or "published".
+
+    Examples
+    --------
     >>> import counterrank as cr
     >>> half = np.full((100, 2), 0.5)
     >>> log = cr.RankingLog(action=[[0, 1], [1, 0]] * 50, reward=[[1, 0], [0, 1]] * 50, propensity=half)

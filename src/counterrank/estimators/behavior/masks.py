@@ -143,7 +143,20 @@ SETS: dict[str, Callable[[int], Sequence[str | Candidate]]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A behaviour model: its name and mask (K, K)."""
+    """A behaviour model: its name and mask (K, K).
+
+    Parameters
+    ----------
+    name
+        What trees and reports call it.
+    mask
+        (K, K), true at (k, l) where the item at position l matters to the reward at position k.
+
+    Examples
+    --------
+    >>> Candidate("own item", np.eye(3, dtype=bool)).mask.shape
+    (3, 3)
+    """
 
     name: str
     mask: Bools
