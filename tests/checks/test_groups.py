@@ -233,3 +233,17 @@ def test_propensities_that_are_too_large_are_refuted(power):
     wrong = world.changed(propensity=world.columns["propensity"] ** power)
     failed = cr.audit_log(wrong.log(), ["new"]).failed
     assert [finding.code for finding in failed] == ["mean-weight"]
+
+
+def test_effective_rows_that_grow_down_the_page_are_too_few_to_test():
+    """Weights of all items down to a position have squares that only grow in the mean: the large ones are missing."""
+    n, mean = 6000.0, np.array([0.98, 0.9, 0.6])
+    rows = np.array([2000.0, 22.0, 107.0])
+    sums = np.stack([np.full(3, n), n * mean, (n * mean) ** 2 / rows])
+    assert np.isfinite(mean_tests(sums)[2]).tolist() == [True, False, True]
+    assert np.isfinite(mean_tests(sums, down_the_page=True)[2]).tolist() == [True, False, False]
+    groups = np.stack([sums, sums])
+    tests = groups_tested(
+        groups, np.vstack([2 * sums, 2 * sums[2:]]), np.ones(3), 1.0, down_the_page=True
+    )
+    assert np.isfinite(tests[2]).tolist() == [[True, False, False]] * 2

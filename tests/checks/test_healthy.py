@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks.audit_power import answered
 from benchmarks.healthy import KINDS, as_numbers, healthy_world, shortened
 from benchmarks.other_services import SERVICES
 from benchmarks.pipeline_errors import ERRORS, Shop, audited, shop_world
@@ -27,6 +28,17 @@ def test_nothing_is_said_of_an_honest_service(kind):
 def test_pages_with_fewer_places_are_compared_at_the_places_that_both_have():
     rng = np.random.default_rng(0)
     assert stands(shortened(as_numbers(SERVICES["news, widget"](rng, 8000)))) == []
+
+
+def test_two_levels_are_not_twice_as_far_apart_as_they_are():
+    """People at a television open seven where others open ten."""
+    assert stands(healthy_world("televisions", 2, 4000)) == []
+
+
+def test_questions_of_a_healthy_log_are_answered_by_the_line_that_they_print():
+    world = healthy_world("night", 1, 4000)
+    (question,) = stands(world)
+    assert answered(world, (question.answer,))
 
 
 def test_a_first_screen_is_a_question_that_can_be_answered():

@@ -113,6 +113,11 @@ class Subject:
         return "factored" if logging.factored else "policy"
 
     @property
+    def down_the_page(self) -> bool:
+        """Weights at a position are those of all items down to it."""
+        return self.kind in ("prefix", "policy")
+
+    @property
     def ranking(self) -> str:
         """How the logger ranks by scores: the kind of its policy; nothing where it has none."""
         logger = self.first.propensity

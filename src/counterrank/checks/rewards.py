@@ -66,7 +66,7 @@ FEWER, THINNED_AT = 0.65, 3.5
 STOPPING = 0.95
 #: A level is apart where others have this many times its rewards: of two levels, and of several that are
 #: alike among themselves within the last factor.
-APART_OF_TWO, APART, ALIKE = 1.9, 1.75, 1.3
+APART_OF_TWO, APART, ALIKE = 1.7, 1.5, 1.3
 #: A day is apart at this factor, and at so many times the usual distance of days from their median.
 DAY_APART, DAY_SPREADS = 1.9, 5.0
 #: A day with this share of the usual rows is a day of its own.
@@ -224,27 +224,31 @@ def _fewer(
     column: str, labels: Sequence[str], table: Floats, subject: Subject, design: float, tests: int
 ) -> Iterator[Finding]:
     """Yield the groups with hardly any reward, or the level with far fewer than others that are alike."""
-    rows, squares = table[:, 0], table[:, 2]
+    rows, hits, squares = table.T[:3]
     shown, rewarded = table[:, COUNTS:].reshape(len(table), 2, -1).transpose(1, 0, 2)
     # What the others have at the positions of a group: pages of one place have fewer rewards than pages of eight,
     # and say nothing of places that they do not have.
     elsewhere = shown.sum(axis=0) - shown
     rates = (rewarded.sum(axis=0) - rewarded) / np.maximum(elsewhere, 1.0)
-    expected, hits = ((cells * (elsewhere > 0)).sum(axis=1) for cells in (shown * rates, rewarded))
+    expected, compared = (
+        (cells * (elsewhere > 0)).sum(axis=1) for cells in (shown * rates, rewarded)
+    )
     minor = rows <= rows.sum() / 2
     judged = np.flatnonzero((rows >= FEWEST) & (expected >= EXPECTED))
-    bad = judged[(hits[judged] < HARDLY_ANY * expected[judged]) & minor[judged]]
+    bad = judged[(compared[judged] < HARDLY_ANY * expected[judged]) & minor[judged]]
     if not len(bad) and _labelled(column, subject):
         # Half a reward more, so that none at all has a logarithm.
         n, mean = rows[judged], (hits[judged] + 0.5) / rows[judged]
         variance = design * np.maximum(squares[judged] / n - mean**2, 1e-12) / (n * mean**2)
         limit = APART_OF_TWO if len(judged) == 2 else APART
-        logs = np.log((hits[judged] + 0.5) / expected[judged])
+        # Against one rate for all: against each other's, two levels would be twice as far apart.
+        usual = (shown * rewarded.sum(axis=0) / np.maximum(shown.sum(axis=0), 1.0)).sum(axis=1)
+        logs = np.log((hits + 0.5) / np.maximum(usual, 1e-300))[judged]
         outlying = outlier(logs, variance, limit, ALIKE, CHANCE / tests)
         bad = judged[[index for index in outlying if logs[index] < 0 and minor[judged[index]]]]
     if len(bad):
         names = [labels[index] for index in bad]
-        ratio = float(hits[bad].sum() / expected[bad].sum())
+        ratio = float(compared[bad].sum() / expected[bad].sum())
         where = first_items(names) if column == BLOCK else f"where {column} is {first_items(names)}"
         yield _lost(
             STRETCH if column == BLOCK else LEVEL,

@@ -218,7 +218,17 @@ def formed_weights(
             )
 
 
-def mean_tests(sums: Floats) -> tuple[Floats, Floats, Floats]:
+def effective(first: Floats, second: Floats, *, down_the_page: bool) -> Floats:
+    """Return effective rows (..., K) from sums of w and of w^2.
+
+    Weights of all items down to a position have squares that grow with it in the mean: where there seem to be
+    more effective rows than above, the rare large weights have not come.
+    """
+    rows: Floats = first**2 / second
+    return np.minimum.accumulate(rows, axis=-1) if down_the_page else rows
+
+
+def mean_tests(sums: Floats, *, down_the_page: bool = False) -> tuple[Floats, Floats, Floats]:
     """Return mean, z and two-sided p of E[w] = 1 from (3, ...) sums; NaN where there is too little to test.
 
     Where the rare large weights have not come, mean and error are both too small. With a fourth sum, of
@@ -239,7 +249,8 @@ def mean_tests(sums: Floats) -> tuple[Floats, Floats, Floats]:
             a = np.maximum(skew / (3 * np.sqrt(count)), 1e-9)
             milder = np.minimum(z + a * z**2 + a**2 * z**3 / 3 + a / 2, 0.0)
             z = np.where((z < 0) & np.isfinite(z), milder, z)
-        p = np.where(first**2 / second >= TESTED_ESS, 2 * special.ndtr(-np.abs(z)), np.nan)
+        enough = effective(first, second, down_the_page=down_the_page) >= TESTED_ESS
+        p = np.where(enough, 2 * special.ndtr(-np.abs(z)), np.nan)
     return mean, z, p
 
 
@@ -250,7 +261,7 @@ def _skewness(sums: Floats, mean: Floats, variance: Floats) -> Floats:
 
 
 def groups_tested(
-    groups: Floats, total: Floats, largest: Floats, design: float
+    groups: Floats, total: Floats, largest: Floats, design: float, *, down_the_page: bool = False
 ) -> tuple[Floats, Floats, Floats]:
     """Return mean, z and two-sided p (G, K) of E[w] = 1 in groups (G, 3, K), given the sums of all rows (4, K).
 
@@ -282,7 +293,8 @@ def groups_tested(
         normal = special.ndtr(-np.abs(z))
         p = 2 * np.where(z > 0, np.maximum(normal, upper), normal)
         calm = largest**2 <= DOMINATED * total[2]
-        enough = (first**2 / second >= TESTED_ESS) & calm & (count > 1)
+        rows = effective(first, second, down_the_page=down_the_page)
+        enough = (rows >= TESTED_ESS) & calm & (count > 1)
     return mean, z, np.where(enough, np.minimum(p, 1.0), np.nan)
 
 
@@ -295,7 +307,9 @@ def _judge_group_weights(tally: Tally, subject: Subject) -> list[Finding]:
     results = {}
     for (name, kind), (names, table) in sorted(tables.items()):
         total, design = tables[name, BLOCK][1].sum(axis=0), design_effect(tally.sums.get(name))
-        results_of = groups_tested(table, total, tally.peaks[name], design)
+        results_of = groups_tested(
+            table, total, tally.peaks[name], design, down_the_page=subject.down_the_page
+        )
         results[name, kind] = names, table, results_of
     tests = sum(int((~np.isnan(results_of[2])).sum()) for _, _, results_of in results.values())
     findings = [
@@ -408,7 +422,10 @@ def _overall(tally: Tally, subject: Subject, small: bool) -> list[Finding]:
     `small` says that the logger's numbers are too small to be probabilities.
     """
     sums_of = {name: tally.parts[name,] for name in subject.targets if (name,) in tally.parts}
-    tests_by_target = {name: mean_tests(sums) for name, sums in sums_of.items()}
+    tests_by_target = {
+        name: mean_tests(sums, down_the_page=subject.down_the_page)
+        for name, sums in sums_of.items()
+    }
     if not tests_by_target:
         return WEIGHTS.skipped("no target policy was named, or its weights cannot be formed")
     weak = {
