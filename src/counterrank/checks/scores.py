@@ -548,7 +548,7 @@ def _judge_target_scores(tally: Tally, subject: Subject) -> list[Finding]:
         findings += [
             *_filled(name, tally),
             *(
-                _of_other_rows(name, tally)
+                [*_uncorrelated(name, tally)]
                 or _of_no_request(name, tally.parts.get(("personal", name)))
             ),
             *_of_two_scales(name, tally.parts.get(("spreads", name))),
@@ -730,12 +730,8 @@ def _of_no_request(name: str, sums: Floats | None) -> list[Finding]:
     )
 
 
-def _of_other_rows(name: str, tally: Tally) -> list[Finding]:
-    """Return where more rows are uncorrelated than the spread above the usual correlation lets expect."""
-    return [*_uncorrelated(name, tally)]
-
-
 def _uncorrelated(name: str, tally: Tally) -> Iterator[Finding]:
+    """Yield where more rows are uncorrelated than the spread above the usual correlation lets expect."""
     table = tally.parts.get(("rows", name))
     if table is None or table[0].sum() < 200:
         return

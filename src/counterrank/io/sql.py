@@ -107,7 +107,7 @@ def parsed(
         raise ConfigError(f"{expression} looks at rows of its own; it may not")
     # In front of a text, an arrow takes a part of JSON.
     if any(
-        item.get("class") == "LAMBDA" and _is_arrow(item) and item["expr"]["class"] != "CONSTANT"
+        item.get("syntax_type", KEYWORD) != KEYWORD and item["expr"]["class"] != "CONSTANT"
         for item in nodes
     ):
         raise ConfigError(
@@ -168,8 +168,8 @@ def _select_node(text: str, expression: str, remedy: str) -> Json:
     return node
 
 
-def _is_arrow(node: Json) -> bool:
-    return node.get("syntax_type") != "LAMBDA_KEYWORD"
+#: How a lambda is written that is no arrow.
+KEYWORD = "LAMBDA_KEYWORD"
 
 
 def _inside(node: Any) -> Iterator[dict[str, Any]]:
@@ -180,7 +180,7 @@ def _inside(node: Any) -> Iterator[dict[str, Any]]:
         if isinstance(branch, list):
             waiting.extend((element, parameters) for element in reversed(branch))
         elif isinstance(branch, dict):
-            if branch.get("class") == "LAMBDA" and not _is_arrow(branch):
+            if branch.get("syntax_type") == KEYWORD:
                 named = (inner.get("column_names") for inner in _inside(branch["lhs"]))
                 parameters |= {names[0] for names in named if names}
             if (branch.get("column_names") or [None])[0] not in parameters:
