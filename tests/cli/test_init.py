@@ -192,3 +192,67 @@ def test_events_that_were_sent_again_count_once(tmp_path, counterrank):
     assert run.code == 0 and "repeat another within" not in run.out
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["log"]["events"]["duplicates"] == 60
+
+
+def test_decimal_commas_are_noticed_in_every_table(shop, tmp_path, counterrank):
+    """Spreadsheets of half of Europe: semicolons, and 0,5 for a half, which may look like a list."""
+    table = pq.read_table(shop).to_pandas()
+    keys = ["request_id", "item_id"]
+    paid = table[table["clicked"] == 1][keys].assign(preis=2.5)
+    tables = {
+        "log": table.drop(columns=["new_score", "clicked"]),
+        "neu": table[[*keys, "new_score"]],
+        "klicks": paid,
+    }
+    for name, rows in tables.items():
+        rows.to_csv(tmp_path / f"{name}.csv", sep=";", decimal=",", index=False)
+    told = counterrank("init", "log.csv", "--scores", "neu.csv", "--events", "klicks.csv")
+    assert told.code == 0, told.out + told.err
+    job = tomllib.loads((tmp_path / "job.toml").read_text())
+    assert job["decimal"] == "," and job["columns"]["propensity_scores"] == "prod_score"
+    assert counterrank("run", "job.toml").code == 0
+    metrics = {m["name"]: m for m in json.loads((tmp_path / "result.json").read_text())["metrics"]}
+    earned = [metrics[name]["estimates"][0]["value"] for name in ("events", "preis")]
+    assert earned[1] == pytest.approx(2.5 * earned[0], rel=0.05)
+
+
+def test_ids_are_uuids_and_each_ranker_has_a_file_with_one_name_for_its_scores(
+    tmp_path, counterrank
+):
+    import duckdb
+
+    rng = np.random.default_rng(2)
+    n, candidates = 300, 5
+    old = rng.normal(size=(n, candidates))
+    ranking = cr.PlackettLuce(old).sample(3, rng)[:, 0]
+    page = [f"{i:08x}-0000-4000-8000-{i % 100:012x}" for i in range(n)]
+    user = [f"{i % 120:08x}-1111-4000-8000-000000000000" for i in range(n)]
+    given = pa.table({"pv": page, "visitor": user, "slate": (ranking + i0(n)).tolist()})
+    with duckdb.connect() as opened:
+        opened.register("pages", given)
+        opened.execute(
+            "CREATE TABLE p AS SELECT pv::UUID AS pv, visitor::UUID AS visitor, slate FROM pages"
+        )
+        opened.execute(f"COPY p TO '{tmp_path / 'pages.parquet'}'")
+    rows, item = np.repeat(np.arange(n), candidates), np.tile(np.arange(candidates), n)
+    keys = {"page": [page[r] for r in rows], "video": item + i0(n)[rows, 0]}
+    for name, change in (("today", 0), ("red", 0.4), ("blue", -0.4)):
+        scores = pa.array((old + change * np.linspace(-1, 1, candidates)).ravel())
+        pq.write_table(pa.table({**keys, "Bewertung": scores}), tmp_path / f"{name}.parquet")
+    plays = [
+        {"page": page[r], "video": int(ranking[r, 0] + i0(n)[r, 0]), "secs": 3.5 + r}
+        for r in range(0, n, 2)
+    ]
+    pq.write_table(pa.Table.from_pylist(plays), tmp_path / "plays.parquet")
+    files = [word for name in ("today", "red", "blue") for word in ("--scores", f"{name}.parquet")]
+    told = counterrank("init", "pages.parquet", "--events", "plays.parquet", *files)
+    assert told.code == 0, told.out + told.err
+    job = tomllib.loads((tmp_path / "job.toml").read_text())
+    assert job["target"] == ["red", "blue"] and job["columns"]["unit"] == "visitor"
+    assert list(job["events"]["rewards"]) == ["events", "secs"]
+    assert counterrank("run", "job.toml").code == 0
+
+
+def i0(n):
+    """The first item of each page (n, 1): pages have three sets of candidates."""
+    return 5 * (np.arange(n)[:, None] % 3)

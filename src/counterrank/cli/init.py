@@ -118,6 +118,7 @@ def job_lines(
         "segment": guess.segments,
         "time": guess.time,
         "renumber": guess.renumber,
+        "decimal": guess.decimal if guess.decimal != "." else "",
         "json": "result.json",
         "html": "report.html",
     }

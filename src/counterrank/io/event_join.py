@@ -70,6 +70,7 @@ def with_events(
     events: Events,
     report: Callable[[JoinedEvents], None],
     position: str | None = None,
+    decimal: str = ".",
 ) -> Pieces:
     """Yield pieces of one row per ranking with the rewards that events give them.
 
@@ -93,7 +94,7 @@ def with_events(
             else:
                 yield key, key_column(piece, name), False
 
-    files = table_files(events.path)
+    files = table_files(events.path, decimal)
     refuse_uneven(files, events.used)
     log_files = key_files(read(), lists, keys)
     with prepare.connected([*files, *log_files]) as opened:

@@ -19,7 +19,8 @@ from counterrank.common.errors import LogError
 from counterrank.common.texts import in_percent
 from counterrank.io import prepare, sql, tables
 from counterrank.io.choices import Fit, Pages
-from counterrank.io.files import DataFile, expand
+from counterrank.io.files import expand
+from counterrank.io.join import table_files
 from counterrank.io.lists import Exploded, exploded
 from counterrank.io.options import ROLES
 from counterrank.io.profile import Column, Profile, may_be_position
@@ -65,6 +66,7 @@ class JobGuess:
     time: str = ""
     unit: str = ""
     renumber: bool = False
+    decimal: str = "."
     rewards: dict[str, str] = field(default_factory=dict)
     #: Keys of [events], and rewards from events.
     events: dict[str, Any] = field(default_factory=dict)
@@ -83,11 +85,13 @@ class JobGuess:
         self.questions.append(Question(table, line, text))
 
 
-def files_of(table: Any) -> list[DataFile]:
-    """Return the Parquet files of a path, or of a table in memory."""
-    if isinstance(table, str):
-        return [prepare.readable(file) for file in expand(table)]
-    return tables.written([(prepare.plain_types(table), "the table")])
+def decimal_of(sources: Iterable[Any]) -> str:
+    """Return the decimal sign of tables: a comma where a column of one holds numbers with commas."""
+    samples = (
+        tables.sample(expand(source)[0]) if isinstance(source, str) else source
+        for source in sources
+    )
+    return "," if any(map(tables.has_commas, samples)) else "."
 
 
 def guess_job(
@@ -99,13 +103,15 @@ def guess_job(
     """Return what tables probably are: paths, or tables in memory; `known` are roles that a person named."""
     from counterrank.io.guess_events import guess_events
 
-    files, guess = files_of(log), JobGuess(columns=dict(stated or {}))
+    decimal = decimal_of([log, *scores, *([] if events is None else [events])])
+    files = table_files(log, decimal)
+    guess = JobGuess(columns=dict(stated or {}), decimal=decimal)
     metadata = tables.schema(files[0]).metadata
     lists = exploded(files, guess.columns)
     if lists is not None:
         files = lists.files
-    event_files = [] if events is None else files_of(events)
-    score_files = [files_of(table) for table in scores]
+    event_files = [] if events is None else table_files(events, decimal)
+    score_files = [table_files(table, decimal) for table in scores]
     all_files = [*files, *event_files, *(file for several in score_files for file in several)]
     with prepare.connected(all_files) as opened:
         look = LogLook(Profile(opened, "log", files), guess, lists)
@@ -308,6 +314,20 @@ class LogLook:
         if stated is not None:
             self.item = stated
             return
+        names = self._item_columns(tables_beside)
+        if not names:
+            guess.ask(
+                "columns",
+                'action = "..."',
+                "no column names an item at most once on a page, and again on others",
+            )
+            return
+        same_items = len(names) > 1 and all(self._same_items(names[0], name) for name in names[1:])
+        self.item = self.choose("action", names, alike=same_items)
+        guess.columns["action"] = self.item
+
+    def _item_columns(self, tables_beside: Sequence[Profile]) -> list[str]:
+        """Return the columns that differ on a page and return on others; those that other tables have, if any."""
         keys = [c for c in self.free() if c.may_be_key and c.name not in self.numberings]
         agreement = self.log.agreement(self.page, [column.name for column in keys])
         fits = [
@@ -317,41 +337,23 @@ class LogLook:
             and agreement[column.name].constant < NEARLY
         ]
         # An id of the row returns on no other page.
-        for share in (0.9, 1.0):
-            returning = [column for column in fits if column.levels < share * column.filled]
-            if returning:
-                fits = returning
-                break
-        else:
-            fits = []
-        if not fits:
-            guess.ask(
-                "columns",
-                'action = "..."',
-                "no column names an item at most once on a page, and again on others",
+        returning = [
+            [column.name for column in fits if column.levels < share * column.filled]
+            for share in (0.9, 1.0)
+        ]
+        names = returning[0] or returning[1]
+        if len(names) < 2 or not tables_beside:
+            return names
+        shared = {
+            name: max(
+                self.log.overlap(name, second, theirs)
+                for second in tables_beside
+                for theirs in second.columns
             )
-            return
-        shared = (
-            {
-                column.name: max(
-                    (
-                        self.log.overlap(column.name, second, name)
-                        for second in tables_beside
-                        for name in second.columns
-                    ),
-                    default=0.0,
-                )
-                for column in fits
-            }
-            if len(fits) > 1 and tables_beside
-            else {}
-        )
-        if shared and max(shared.values()) >= SHARED:
-            fits = [c for c in fits if shared[c.name] >= max(shared.values()) - ALIKE]
-        names = [column.name for column in fits]
-        same_items = len(names) > 1 and all(self._same_items(names[0], name) for name in names[1:])
-        self.item = self.choose("action", names, alike=same_items)
-        guess.columns["action"] = self.item
+            for name in names
+        }
+        most = max(shared.values())
+        return [name for name in names if shared[name] >= most - ALIKE] if most >= SHARED else names
 
     def _same_items(self, name: str, second_name: str) -> bool:
         """Whether two columns name the same items, such as an id and a title."""
@@ -589,7 +591,10 @@ class LogLook:
             ]
             columns = {}
             for name in numbers:
-                target = self.target_name(target_of(name, title if len(numbers) == 1 else ""))
+                path = title if len(numbers) == 1 else ""
+                target = self.target_name(
+                    target_of(name, path, of_file=bool(path) and len(score_tables) > 1)
+                )
                 columns[target] = name
                 self.numeric_scores[target] = f"scores{number}.{name}"
             table["columns"] = columns
@@ -668,8 +673,11 @@ class LogLook:
                 if column.partition(".")[0] == table
             )
 
+        # Rankings in lists are found by the column that tables of scores call their pages by.
+        by_keys = [keys.page[0] for keys in self.keys if keys] if self.lists else []
+        page_key = [*by_keys, self.page][0]
         query = (
-            f"SELECT {log.text(self.page)} AS g, {log.text(self.item)} AS i, "
+            f"SELECT {log.text(page_key)} AS g, {log.text(self.item)} AS i, "
             f"CAST({sql.name(self.place)} AS DOUBLE) AS p"
             f"{numbers('log')} FROM log WHERE {log.some_groups(self.page)}"
         )
@@ -677,7 +685,7 @@ class LogLook:
         for second, keys in zip(self.beside, self.keys, strict=True):
             if keys is None or keys.item is None:
                 continue
-            group = second.text(keys.page[1]) if keys.page[0] == self.page else "NULL"
+            group = second.text(keys.page[1]) if keys.page[0] == page_key else "NULL"
             pages += (
                 f" FULL JOIN (SELECT {group} AS g, {second.text(keys.item[1])} AS i{numbers(second.table)} FROM "
                 f"{second.table} WHERE {group} IN (SELECT g FROM log_rows)) {second.table}_rows USING (g, i)"

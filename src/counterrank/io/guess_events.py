@@ -199,7 +199,7 @@ def _sum_amounts(look: LogLook, events: Profile, kind: str, used: set[str]) -> N
 
 def _goes_with(events: Profile, column: Column, kind: str) -> bool:
     """Whether events of some kinds have a number that others lack; of events without kinds, whether it is no count."""
-    if not kind:
+    if not kind or events.columns[kind].levels < 2:
         return column.form == "number"
     value = sql.name(column.name)
     shares = [

@@ -35,13 +35,14 @@ def key_name(i: int) -> str:
     return f'" k{i}"'
 
 
-def table_files(source: Any) -> list[DataFile]:
+def table_files(source: Any, decimal: str = ".") -> list[DataFile]:
     """Return a table as Parquet files: those of a path, or what a table in memory is written to."""
     if isinstance(source, str):
-        return [prepare.readable(file) for file in expand(source)]
+        return [prepare.readable(file) for file in expand(source, decimal=decimal)]
     from counterrank.io.reading import as_table
 
-    return tables.written([(prepare.plain_types(as_table(source)), "")])
+    table = tables.with_points(as_table(source), decimal)
+    return tables.written([(prepare.plain_types(table), "")])
 
 
 def refuse_uneven(files: Sequence[DataFile], used: set[str]) -> None:

@@ -99,6 +99,8 @@ def native_query(file: DataFile, number: int, columns: Sequence[str] | None = No
             value = partitions[name].as_py() if name in partitions else None
             value_sql = "NULL" if value is None else sql.literal(str(value))
             value_sql = str(value) if isinstance(value, int) else value_sql
+        elif isinstance(schema.field(name).type, pa.UuidType):
+            value_sql = f"CAST({value_sql} AS VARCHAR)"
         chosen.append(f"{value_sql} AS {sql.name(name)}")
     return (
         f"SELECT {', '.join(chosen)}, {number}::INTEGER AS {sql.name(FILE)}, file_row_number AS "

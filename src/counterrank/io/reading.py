@@ -20,7 +20,6 @@ from counterrank.common.texts import suggestion
 from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.data.log import Probabilities, Propensity, RankingLog
 from counterrank.io import tables
-from counterrank.io.beside import Events
 from counterrank.io.decoding import decode
 from counterrank.io.event_join import with_events
 from counterrank.io.files import ALIASES, FORMATS, DataFile, expand, guard
@@ -261,7 +260,7 @@ def _from_rankings(
     options = selecting(options, table)
     spec = replace(resolve(table, options, in_memory=True), scores=joined)
     survey = Survey.begin(spec, options, table)
-    table, survey.spec = _by_ranking(table, survey.spec, options.events)
+    table, survey.spec = _by_ranking(table, survey.spec, options)
     survey.absorb(table)
     log = _decoded(table, survey.finish(table.slice(0, 1000)), 0, options.where)
     if log is None:
@@ -269,9 +268,9 @@ def _from_rankings(
     return log
 
 
-def _by_ranking(table: pa.Table, spec: LogSpec, events: Events | None) -> tuple[pa.Table, LogSpec]:
+def _by_ranking(table: pa.Table, spec: LogSpec, options: ReadOptions) -> tuple[pa.Table, LogSpec]:
     """Return a table with one row per ranking, with the rewards that events give, and its spec."""
-    position = spec.position
+    position, events = spec.position, options.events
     if spec.layout == "long":
         table = rankings_in(table, spec, events)
         # Guessed segments that differ within a ranking were left out.
@@ -281,7 +280,7 @@ def _by_ranking(table: pa.Table, spec: LogSpec, events: Events | None) -> tuple[
         return table, spec
     joined: list[JoinedEvents] = []
     ((joined_table, _),) = with_events(
-        lambda: iter([(table, "")]), spec, events, joined.append, position
+        lambda: iter([(table, "")]), spec, events, joined.append, position, options.decimal
     )
     return joined_table, replace(spec, events=joined[0])
 

@@ -75,11 +75,13 @@ def policy_name(column: str) -> str:
     return "_".join(word for word in words(column) if word not in SCORE) or column
 
 
-def target_of(column: str, path: str = "") -> str:
+def target_of(column: str, path: str = "", *, of_file: bool = False) -> str:
     """Return the target that a column of scores belongs to; `path` is the file's, where it is the only one.
+
+    With `of_file` it is always named after the file: a table for each ranker, with one name for its scores.
 
     >>> target_of("score_b"), target_of("score", "tables/new_ranker.csv"), target_of("b", "scores.csv")
     ('b', 'new_ranker', 'b')
     """
     stem = re.split(r"[/\\]", path.rstrip("/"))[-1].partition(".")[0].replace("*", "")
-    return policy_name(stem if stem and {*words(column)} <= _GENERIC else column)
+    return policy_name(stem if stem and (of_file or {*words(column)} <= _GENERIC) else column)

@@ -189,7 +189,7 @@ def targets_of(options: ReadOptions, log: LogColumns) -> tuple[str, ...]:
     """Return the targets that the tables of scores beside a log hold."""
     targets: list[str] = []
     for scores in options.scores:
-        table = described(scores, tables.schema(table_files(scores.path)[0]), log)
+        table = described(scores, tables.schema(table_files(scores.path, options.decimal)[0]), log)
         targets += table.targets
         log = replace(log, names=(*log.names, *table.columns))
     return tuple(dict.fromkeys(targets))
@@ -208,7 +208,7 @@ def with_scores(files: list[DataFile], options: ReadOptions) -> WithScores:
         files = tables.written((with_team_scores(piece, teams), title) for piece, title in pieces)
     for scores in options.scores:
         files = [tables.parquet(file) for file in files]
-        theirs = table_files(scores.path)
+        theirs = table_files(scores.path, options.decimal)
         schema = pa.unify_schemas(
             [tables.schema(file) for file in theirs], promote_options="permissive"
         )

@@ -319,7 +319,7 @@ def _prepared(
                 (piece, file.title) for file in files for piece in tables.batches(file, columns)
             )
 
-        joined = with_events(read, survey.spec, events, report, spec.position)
+        joined = with_events(read, survey.spec, events, report, spec.position, options.decimal)
         return tables.written(joined, survey.absorb)
 
 

@@ -274,6 +274,19 @@ def with_points(table: pa.Table, decimal: str) -> pa.Table:
     return table
 
 
+def has_commas(table: pa.Table) -> bool:
+    """Whether a column holds single numbers with decimal commas: 0,5."""
+    for column, item in zip(table.columns, table.schema, strict=True):
+        cells = (
+            [c for c in column.slice(0, 1000).to_pylist() if c] if values.is_text(item.type) else []
+        )
+        if cells and all(map(_WITH_COMMA.fullmatch, cells)) and any("," in c for c in cells):
+            return True
+    return False
+
+
+#: A number, with a decimal comma where it has decimals.
+_WITH_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 #: One number or several, in brackets or not, separated by anything but a comma alone.
 _COMMA_NUMBERS = re.compile(r"^\s*[\[(]?[-+\d,.eE\s;|]*[\])]?\s*$")
 
