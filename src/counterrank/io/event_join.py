@@ -359,6 +359,10 @@ class EventJoin(TableJoin):
 
     def _doubled(self, count: int, what: str, status: Outcome, *, twice: bool) -> Finding:
         rows = self.rows + self.removed
+        remedies: tuple[str, ...] = ()
+        if status is not PASSED:
+            line = f"unique = [{', '.join(map(json.dumps, self._key()))}]"
+            remedies = (f"count each once, with {line} in [events] (of cr.Events in Python)",)
         causes = (
             "a pipeline that sends again, or a join that multiplies rows",
             "events that were loaded twice",
@@ -367,7 +371,7 @@ class EventJoin(TableJoin):
             "rewards-events-doubled",
             status,
             f"{count:,} of {rows:,} events ({in_percent(count / rows)}) {what}",
-            (_unique_line(self._key()),) if status is not PASSED else (),
+            remedies,
             cause=causes[twice],
         )
 
@@ -408,11 +412,6 @@ _NUMBERS = (
     "FLOAT",
     "DECIMAL",
 )
-
-
-def _unique_line(key: list[str]) -> str:
-    line = f"unique = [{', '.join(map(json.dumps, key))}]"
-    return f"count each once, with {line} in [events] (of cr.Events in Python)"
 
 
 def _aggregate(text: str) -> str:

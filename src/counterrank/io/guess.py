@@ -7,7 +7,6 @@ Names decide only between columns that hold the same kind of thing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,22 +121,16 @@ def guess_job(
         ]
         acts = Profile(opened, "acts", event_files) if event_files else None
         look.roles([*score_tables, *([acts] if acts else [])], has_events=acts is not None)
-        look.join_scores(score_tables, [_title(table) for table in scores])
+        look.join_scores(
+            score_tables, [table if isinstance(table, str) else "scores" for table in scores]
+        )
         look.policies(metadata or {})
         look.describe_requests()
         if acts is not None and look.item:
             guess_events(look, acts)
-    _map_names(guess)
-    return guess
-
-
-def _title(table: Any) -> str:
-    return table if isinstance(table, str) else "scores"
-
-
-def _map_names(guess: JobGuess) -> None:
-    """Leave out of [columns] what is called by its role."""
+    # What is called by its role needs no line.
     guess.columns = {role: name for role, name in guess.columns.items() if role != name}
+    return guess
 
 
 @dataclass(frozen=True, slots=True)
@@ -792,7 +785,7 @@ class LogLook:
             for target, column in in_log.items():
                 guess.ask(
                     "columns",
-                    f"{_key(target + '_scores')} = {_quoted(column)}",
+                    f"{_quoted(target + '_scores')} = {_quoted(column)}",
                     f"if {column} is a score",
                 )
         else:
@@ -871,7 +864,3 @@ def _quoted(name: str) -> str:
     import json
 
     return json.dumps(name, ensure_ascii=False)
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
