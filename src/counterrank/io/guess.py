@@ -345,8 +345,12 @@ class LogLook:
             )
             for name in names
         }
-        most = max(shared.values())
-        return [name for name in names if shared[name] >= most - ALIKE] if most >= SHARED else names
+        largest = max(shared.values())
+        return (
+            [name for name in names if shared[name] >= largest - ALIKE]
+            if largest >= SHARED
+            else names
+        )
 
     def _same_items(self, name: str, second_name: str) -> bool:
         """Whether two columns name the same items, such as an id and a title."""
