@@ -237,7 +237,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
         ("reference/api/logs", "estimators.html"),
     ):
         text = (tmp_path / f"{first}.html").read_text()
-        side = text.partition("bd-sidebar-primary")[2].partition("</nav>")[0]
+        side = text.partition('class="bd-docs-nav')[2].partition("</nav>")[0]
         assert f'href="{second}"' in side, first
     assert "the smallest relative lift" in page
 

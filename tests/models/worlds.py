@@ -25,7 +25,7 @@ class World:
     def expected(self, estimator) -> np.ndarray:
         """Return E_pi0 of the estimator's contributions (K,), exactly."""
         fit = estimator.fit(Workspace(MemorySource(self.log, threads=1), "new"))
-        y, _ = fit.contributions(View(self.log, "new"))
+        y, _ = fit.rows(View(self.log, "new"))
         return self.chance @ y
 
     def value(self) -> np.ndarray:

@@ -287,7 +287,13 @@ def audit_file(
         A file, a folder or a pattern.
     targets
         Names of columns of target policies.
-    segments, time, accept, **reading
+    segments
+        As in `audit_log`.
+    time
+        As in `audit_log`.
+    accept
+        As in `audit_log`.
+    **reading
         As in `audit_log`.
 
     Returns

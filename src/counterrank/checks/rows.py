@@ -387,7 +387,7 @@ def _always(units: Floats) -> list[Finding]:
                 f"{always:,.0f} units are rewarded {where} of all their pages ({least} or more), and only "
                 f"{nearly:,.0f} of nearly all",
                 "robots, or a page view counted as a click",
-                "drop the rows of these units if they are no visitors",
+                "drop the rows of these units unless people are behind them",
                 pattern=f"units = {always:.0f}",
             )
     return []
@@ -443,7 +443,7 @@ def _apart(units: Floats, chosen: Ints) -> list[Finding]:
         f"{len(chosen):,} of {len(units):,} units have {in_percent(pages)} of the rankings and "
         f"{in_percent(hits, 0)} of the rewards",
         "robots, test accounts, or people for whom the page is work",
-        "drop the rows of these units if they are no visitors",
+        "drop the rows of these units unless people are behind them",
         pattern=f"units = {len(chosen)}",
     )
 

@@ -56,4 +56,4 @@ def run(job: str, dry_run: bool) -> None:
 
 def _written(value: Any) -> Any:
     """Return a policy, a table of events or of scores as the job file has it."""
-    return value.text if isinstance(value, PolicySpec) else getattr(value, "said", str(value))
+    return value.text if isinstance(value, PolicySpec) else getattr(value, "record", str(value))

@@ -192,6 +192,7 @@ def evaluate(  # noqa: PLR0913
         if options.estimate_propensity is not None:
             no_weight(source.first, "models of propensities")
         options = replace(options, targets=names)
+        metrics = metrics.of_log(source.first.rewards)
         work = partial(_evaluated, metrics, ready_made(estimators))
         policies = source.first.targets
         if any(isinstance(policies.get(name), Scored) for name in names):

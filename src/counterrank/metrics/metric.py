@@ -1,7 +1,7 @@
 """The metrics of an evaluation: their expressions, the primary metric, and the guardrails."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -226,6 +226,13 @@ class Metrics:
         if not opened:
             reading["rewards"] = metrics.operands
         return metrics
+
+    def of_log(self, rewards: Collection[str]) -> "Metrics":
+        """Return these metrics, or the first reward of a log that turned out to have names where none was named."""
+        if self.named or not rewards:
+            return self
+        name = next(iter(rewards))
+        return replace(self.parse({name: name}), named=False)
 
     @property
     def operands(self) -> tuple[str, ...]:

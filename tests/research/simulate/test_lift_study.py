@@ -320,8 +320,8 @@ def test_what_auto_decided_on_is_kept_and_rules_are_compared_on_it(tmp_path):
         said = rules.present(kept.question) @ summary.value[1 : 1 + J] - summary.value[0]
         assert said == pytest.approx(row.lift)
         # Two standard errors in both steps are the rule of `auto` but for own positions.
-        moved, _ = rule.moved(summary, np.eye(J)[0], 1, kept.question.unknown)
-        np.testing.assert_allclose(rules.steps(4, 4)(kept.question), moved)
+        combined, _ = rule.combined(summary, np.eye(J)[0], 1, kept.question.unknown)
+        np.testing.assert_allclose(rules.steps(4, 4)(kept.question), combined)
         assert rules.at_once(0)(kept.question).sum() == pytest.approx(1)
     lines = rules.table(tmp_path / "kept").splitlines()
     assert lines[0] == "| rule | test (2) |" and len(lines) == 2 + len(rules.RULES)
