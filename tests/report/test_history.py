@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -251,3 +252,37 @@ def test_a_lift_over_another_baseline_is_called_so(runs: Path):
     write(runs, "2026-01-01.json")
     write(runs, "2026-01-02.json", {**sample.model(), "baseline": "clickbait"})
     assert "baseline today&#39;s policy → clickbait" in page(runs)
+
+
+def measured(runs: Path, lift: float, stderr: float = 0.01, target: str = "personalised") -> str:
+    """The page of two runs, the first of which has an outcome."""
+    first = write(runs, "2026-01-01.json")
+    write(runs, "2026-01-09.json")
+    record(first, None, stderr, target, lift=lift)
+    return page(runs)
+
+
+def test_a_ship_that_a_test_refuted_is_the_first_thing_one_sees(runs: Path):
+    text = measured(runs, -0.05)
+    assert "<h1>A test refuted “ship”: <b>personalised</b>.</h1>" in text
+    told = "personalised was to be shipped on 2026-01-01: +8.3\u202f% (+6.9\u202f% to +9.8\u202f%) was predicted"
+    assert text.index("<h1>") < text.index(told) < text.index("All results")
+    # -0.05 of 1.2 is -4.2 %, with 1.96 standard errors of 0.01 on either side.
+    assert "−4.2\u202f% (−5.8\u202f% to −2.5\u202f%) was measured" in text
+
+
+@pytest.mark.parametrize(
+    ("lift", "stderr", "target"),
+    [(0.1, 0.01, "personalised"), (-0.05, 0.04, "personalised"), (-0.05, 0.01, "clickbait")],
+)
+def test_a_gain_a_noisy_loss_and_a_policy_that_was_held_are_no_refutation(runs: Path, lift, stderr, target):  # fmt: skip
+    assert "refuted" not in measured(runs, lift, stderr, target)
+
+
+def test_time_runs_to_the_right_and_misses_are_red(runs: Path):
+    text = measured(runs, 0.02)
+    drawing = text[text.index('class="timeline chart"') :]
+    places = [float(x) for x in re.findall(r'<svg x="([\d.]+)%" overflow', drawing)][:2]
+    assert places[0] < places[1]
+    assert 'class="worse"' in drawing and "measured +1.7\u202f% not contained" in drawing
+    assert 'class="today"' in measured(runs, 0.1).partition('class="timeline chart"')[2]

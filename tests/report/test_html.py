@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
@@ -278,3 +279,24 @@ def test_bars_of_intervals_have_contrast(theme: str) -> None:
         assert contrast(colours[name], paper) >= 4.5, name
     assert contrast(colours["fill"], colours["better"]) >= 4.5
     assert contrast(colours["fill"], colours["worse"]) >= 4.5
+
+
+@pytest.mark.parametrize("made", [sample.model, sample.six, sample.refused])
+def test_a_notebook_gets_a_light_answer_and_a_button_that_saves_the_page(made):
+    result = sample.result(made())
+    cell = result._repr_html_()
+    assert len(cell.encode()) <= html.MOST_BYTES
+    headline = re.sub("<[^>]+>", "", str(html.tag("p", *html._apart(result.document().title))))
+    assert headline in re.sub("<[^>]+>", "", cell)
+    # The frame may save files, and reaches nothing else.
+    assert 'sandbox="allow-scripts allow-downloads"' in cell and "http" not in cell
+    packed = re.search(r"atob\(&#34;([^&]+)&#34;\)", cell)[1]
+    saved = zlib.decompress(base64.b64decode(packed)).decode()
+    assert saved.startswith("<!doctype html>") and headline in re.sub("<[^>]+>", "", saved)
+    assert 'class="forest' in saved and saved.rstrip().endswith("</html>")
+
+
+def test_a_notebook_is_told_how_to_save_what_is_too_large(monkeypatch):
+    monkeypatch.setattr(html, "MOST_BYTES", 1000)
+    cell = sample.result()._repr_html_()
+    assert "<iframe" not in cell and "result.to_html(" in cell

@@ -446,6 +446,29 @@ class Masks(Block):
 
 
 @dataclass(frozen=True, slots=True)
+class Timeline(Block):
+    """Predictions over time, each with what a test measured as its `second`; `days` are ordinal days of the rows."""
+
+    caption: str
+    rows: Sequence[Row]
+    days: Sequence[int]
+    unit: str
+    aid: str = ""
+
+    @property
+    def scale(self) -> AxisScale:
+        """The axis of the values."""
+        return around_intervals(self.rows, also=[0.0])
+
+    def places(self) -> list[float]:
+        """Return where each row lies from left to right, 0 to 1; rows of one day side by side."""
+        first, last = min(self.days), max(self.days)
+        if len(set(self.days)) < len(self.days):
+            return [(index + 0.5) / len(self.days) for index in range(len(self.days))]
+        return [0.05 + 0.9 * (day - first) / max(last - first, 1) for day in self.days]
+
+
+@dataclass(frozen=True, slots=True)
 class Fold(Block):
     """Blocks that a click opens."""
 

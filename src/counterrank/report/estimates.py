@@ -354,7 +354,7 @@ def _segment_forest(
         and all(known(_base(s)) and _base(s) > 0 for s in members[target.name].values())
         for target in targets
     )
-    lower = any(metric.lower_is_better for metric in _metrics_of(reading))
+    lower = any(metric.lower_is_better for metric in metrics_of(reading))
     totals = {target.name: _whole(target, lower, relative=relative) for target in targets}
     cells = {
         target.name: {
@@ -385,7 +385,7 @@ def _segment_forest(
     return replace(forest, detail=BRIEF, aid=aid)
 
 
-def _metrics_of(reading: Reading) -> list[MetricResult]:
+def metrics_of(reading: Reading) -> list[MetricResult]:
     """Return the metric that a reading is of."""
     metrics = reading.result.metrics
     return [m for m in metrics if m.name == reading.reward] or [m for m in metrics if m.primary]

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from counterrank.common.atomic import write_text
 from counterrank.common.errors import ConfigError, CounterrankError
 from counterrank.common.records import Json
-from counterrank.estimators import Estimate
+from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import Evaluation
 from counterrank.report.answer import reading_of
 from counterrank.report.document import (
@@ -29,15 +29,20 @@ from counterrank.report.document import (
     Cell,
     Chip,
     Document,
-    Figure,
+    Fold,
     Link,
+    Mark,
+    Note,
     Paragraph,
+    Phrase,
     Row,
     Table,
+    Timeline,
     interval_row,
     normal,
     section,
 )
+from counterrank.report.estimates import metrics_of
 from counterrank.report.html import page
 from counterrank.report.loading import READABLE
 from counterrank.report.reading import Reading, Target
@@ -138,24 +143,45 @@ def _night(name: str, modified: float) -> datetime:
 
 
 def document(history: Sequence[Run], folder: str) -> Document:
-    """Return the list of results, the newest first, and a section for each policy over time."""
-    blocks: list[Block] = [_listing(history)] if history else [Paragraph("No results here yet.")]
-    told = (
-        "Once a policy has been shown, `counterrank outcome RUN.json --lift 0.012 --stderr 0.004` puts what an A/B "
-        "test measured beside what was predicted."
-    )
-    blocks.append(Paragraph(told, "aid"))
+    """Return what tests refuted, each policy over time, and the list of results, the newest first."""
     nights: dict[tuple[str, str], list[Night]] = {}
     for run in history:
         if isinstance(run.result, Evaluation):
             for night in _nights(run):
                 nights.setdefault((night.target.name, night.reading.reward), []).append(night)
+    refuted = [night for members in nights.values() for night in members if night.refuted]
+    told = (
+        "Once a policy has been shown, `counterrank outcome RUN.json --lift 0.012 --stderr 0.004` puts what an A/B "
+        "test measured beside what was predicted."
+    )
+    blocks: list[Block] = [Note(_refutation(night), "failed") for night in refuted]
+    blocks.append(Paragraph(told, "aid"))
     # A target's name is enough where there is one metric of it.
     several = Counter(target for target, _ in nights)
     for number, ((target, metric), members) in enumerate(nights.items()):
         title = target if several[target] == 1 else f"{target} · {metric}"
         blocks += section(title, f"target-{number}", *_over_time(title, members))
-    return Document(f"Results in {folder}", blocks)
+    empty = Paragraph("No results here yet.")
+    blocks += section("All results", "all", _listing(history) if history else empty)
+    names = [(name,) for name in dict.fromkeys(night.target.name for night in refuted)]
+    title = Phrase.of_pieces("A test refuted “ship”: ", *_listed(names), ".")
+    return Document(title if refuted else f"Results in {folder}", blocks)
+
+
+def _listed(names: Sequence[tuple[str, ...]]) -> Iterator[str | tuple[str, ...]]:
+    for place, name in enumerate(names):
+        yield from (", ", name) if place else (name,)
+
+
+def _refutation(night: Night) -> str:
+    """Return what was promised of a policy, and what a test measured."""
+    point = _point(night, relative=night.shares)
+    measured = point.second
+    assert measured is not None
+    return (
+        f"{night.target.name} was to be shipped on {point.label}: {point.shown} ({point.reach}) was predicted, "
+        f"{measured.shown} ({measured.reach}) was measured."
+    )
 
 
 def _listing(history: Sequence[Run]) -> Table:
@@ -185,6 +211,26 @@ class Night:
     #: What may change from run to run, in words.
     facts: dict[str, str]
 
+    @property
+    def shares(self) -> bool:
+        """Whether the lift means something in per cent of what the baseline earned."""
+        return bool(relative_ends(self.target.lift)) and self.reading.log.value > 0
+
+    @property
+    def contained(self) -> bool | None:
+        """Whether the interval contained the outcome; None where either is not known."""
+        return None if self.outcome is None else self.outcome.contained(self.target.best)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the policy was to be shipped, and a test measured that it earns less than the baseline."""
+        outcome = self.outcome
+        if outcome is None or not outcome.is_lift or self.facts["decision"] != "ship":
+            return False
+        lower = any(metric.lower_is_better for metric in metrics_of(self.reading))
+        measured = normal(outcome.value, outcome.stderr, self.reading.level)
+        return measured.low > 0 if lower else measured.high < 0
+
 
 def _nights(run: Run) -> Iterator[Night]:
     """Yield a run as each of its targets and metrics sees it; an outcome is that of the primary."""
@@ -207,51 +253,24 @@ def _nights(run: Run) -> Iterator[Night]:
 
 
 def _over_time(title: str, nights: Sequence[Night]) -> list[Block]:
-    """Return a chart of the lifts, below each what a test measured, and a table of the runs."""
-    points, lines, judged = list[list[Row]](), list[tuple[Cell, ...]](), list[bool]()
-    for number, night in enumerate(nights):
-        best, lift, outcome = night.target.best, night.target.lift, night.outcome
-        run, evidence, error = night.run, night.facts["evidence"], night.target.lift.stderr
-        day, faded = f"{run.night:%Y-%m-%d}", evidence != "reliable"
-        point = interval_row(
-            day, lift, night.target.mark, error=error, note=evidence, faded=faded, hints=[run.name]
-        )
-        points.append([point])
-        measured = ""
-        if outcome is not None:
-            contained = outcome.contained(best)
-            judged += [] if contained is None else [contained]
-            words = {True: ", contained", False: ", not contained", None: ""}[contained]
-            value = plain(outcome.value, outcome.stderr or best.stderr, sign=outcome.is_lift)
-            measured = f"{'lift' if outcome.is_lift else 'value'} {value}{words}"
-            if outcome.is_lift:
-                test = normal(outcome.value, outcome.stderr, night.reading.level)
-                points[-1].append(interval_row("measured in a test", test, MEASURED, error=error))
-        # Lift and interval in one unit: shares where there are some.
-        shown = interval_row("", lift, error=error, relative=bool(relative_ends(lift)))
-        changed = "; ".join(changes(nights[number - 1], night)) if number else ""
-        lines.append(
-            (
-                day,
-                run.cell,
-                changed,
-                shown.shown,
-                shown.reach,
-                night.facts["decision"],
-                Chip(evidence, evidence),
-                measured,
-            )
-        )
-    told, last = contained_in_words(judged), nights[-1]
-    chart = Figure(
-        "lifts",
-        [row for rows in points[: -MOST - 1 : -1] for row in rows],
-        f"lift in {last.reading.reward} {last.unit}",
-        f"Lift of {title} over time",
-        title="lift, run by run",
-        aid="Each mark is a run, each bar its interval; dashed where the measurement is not reliable.",
-        mark=last.target.mark,
+    """Return the lifts over time, beside each what a test measured, and a table of the runs."""
+    shown, last = nights[-MOST:], nights[-1]
+    relative = all(night.shares for night in shown)
+    rows = [_point(night, relative=relative) for night in shown]
+    chart = Timeline(
+        f"Lift in {last.reading.reward} {last.unit}, {'in per cent' if relative else 'run by run'}",
+        rows,
+        [night.run.night.toordinal() for night in shown],
+        "%" if relative else "",
+        "Circles: runs with their intervals, hollow and dashed where the measurement is not reliable. Squares: what a "
+        "test measured. Red diamonds: what a test measured and the prediction missed.",
     )
+    judged = [night.contained for night in nights if night.contained is not None]
+    told = contained_in_words(judged)
+    lines = [
+        _cells(night, changes(nights[number - 1], night) if number else [])
+        for number, night in enumerate(nights)
+    ]
     head = (
         "date",
         "run",
@@ -263,7 +282,66 @@ def _over_time(title: str, nights: Sequence[Night]) -> list[Block]:
         "measured in a test",
     )
     table = Table(f"Runs of {title}, the newest first", head, lines[::-1], texts=3)
-    return [*([Paragraph(told, "strong")] if told else []), chart, table]
+    heading = [Paragraph(told, "strong")] if told else []
+    drawn = [chart] if any(known(row.value) for row in rows) else []
+    return [*heading, *drawn, Fold("Every run, and what changed", [table])]
+
+
+def _point(night: Night, *, relative: bool) -> Row:
+    """Return the prediction of a run, and what a test measured as its second reading."""
+    lift, evidence = night.target.lift, night.facts["evidence"]
+    measured = _measured(night, relative=relative)
+    contained = {True: "contained", False: "not contained", None: ""}[night.contained]
+    hints = [f"measured {measured.shown} {contained}".rstrip()] if measured else []
+    row = interval_row(
+        f"{night.run.night:%Y-%m-%d}",
+        lift,
+        # Colour is left to what a test missed.
+        Mark("", "plain"),
+        error=None if relative else lift.stderr,
+        relative=relative,
+        note=evidence,
+        faded=evidence != "reliable",
+        hints=[night.facts["decision"], *hints],
+    )
+    return replace(row, second=measured)
+
+
+def _measured(night: Night, *, relative: bool) -> Row | None:
+    """Return a measured lift as a mark: a square, or a red diamond where it was not contained."""
+    outcome = night.outcome
+    if outcome is None:
+        return None
+    # What it earned, less what today's policy earned in the log.
+    base = 0.0 if outcome.is_lift else night.reading.log.value
+    scale = 1 / night.reading.log.value if relative else 1.0
+    number = normal(outcome.value - base, outcome.stderr, night.reading.level)
+    shares = (scale * end for end in (number.value, number.low, number.high))
+    lift = Lift(number.value, number.stderr, number.low, number.high, (), *shares)
+    mark = Mark("missed", "worse", 1) if night.contained is False else MEASURED
+    return interval_row("measured", lift, mark, relative=relative)
+
+
+def _cells(night: Night, differences: Sequence[str]) -> tuple[Cell, ...]:
+    """Return the row of a run in the table."""
+    best, lift, measured = night.target.best, night.target.lift, ""
+    if (outcome := night.outcome) is not None:
+        words = {True: ", contained", False: ", not contained", None: ""}[night.contained]
+        value = plain(outcome.value, outcome.stderr or best.stderr, sign=outcome.is_lift)
+        measured = f"{'lift' if outcome.is_lift else 'value'} {value}{words}"
+    # Lift and interval in one unit: shares where there are some.
+    shown = interval_row("", lift, error=lift.stderr, relative=bool(relative_ends(lift)))
+    evidence = night.facts["evidence"]
+    return (
+        f"{night.run.night:%Y-%m-%d}",
+        night.run.cell,
+        "; ".join(differences),
+        shown.shown,
+        shown.reach,
+        night.facts["decision"],
+        Chip(evidence, evidence),
+        measured,
+    )
 
 
 def contained_in_words(judged: Sequence[bool]) -> str:

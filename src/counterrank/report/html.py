@@ -3,7 +3,10 @@
 import base64
 import hashlib
 import json
+import re
+import zlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from string import Template
 from typing import Any
@@ -28,12 +31,18 @@ from counterrank.report.document import (
     Note,
     Paragraph,
     Table,
-    walk,
+    Timeline,
 )
 from counterrank.report.forest import Forest
 from counterrank.report.forest_page import shown
-from counterrank.report.svg import drawn, mask, mask_key, safe, tag
+from counterrank.report.svg import drawn, mask, mask_key, safe, tag, timeline
 
+#: The hatching of regions beyond a limit, to which marks refer.
+HATCH = Markup(
+    '<svg width="0" height="0" class="defs" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" '
+    'patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="6"/></pattern>'
+    "</defs></svg>"
+)
 #: The section of the page's title, which is the answer.
 TITLE = "answer"
 UNTITLED = Heading("")
@@ -54,6 +63,7 @@ def page(document: Document, *, back: str | None = None) -> str:
         policy=f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
         "img-src data:; base-uri 'none'; form-action 'none'",
         version=__version__,
+        hatch=HATCH,
         title=safe(document.title),
         style=stylesheet(),
         script=script,
@@ -240,6 +250,11 @@ def _masks(masks: Masks) -> Markup:
     return tag("div", *figures, class_="readings") + tag("p", *keys, class_="legend")
 
 
+def _timeline(chart: Timeline) -> Markup:
+    caption = tag("figcaption", tag("b", chart.caption), tag("p", chart.aid, class_="aid"))
+    return tag("figure", caption, timeline(chart))
+
+
 def _folded(title: str, *content: Markup) -> Markup:
     return tag("details", tag("summary", title), *content, class_="twin")
 
@@ -248,27 +263,60 @@ _RENDER: dict[type, Callable[[Any], Markup]] = {
     Paragraph: _paragraph,
     Forest: shown,
     Masks: _masks,
+    Timeline: _timeline,
     Table: _table,
     Heading: lambda heading: tag("h3", heading.text),
     Fold: lambda fold: _folded(fold.title, *_body(fold.blocks)),
 }
 
 
-def fragment(document: Document) -> str:
-    """Return what a notebook shows: the brief blocks in its own colours, and the whole page folded below.
+#: Bytes that a notebook stores of a result at most; the saved page has what fits beside the answer.
+MOST_BYTES = 60_000
+#: Parts of the style sheet, by the first words of their titles, that a notebook needs.
+_SHARED = ("colour is", "marks", "the picture", "segments", "tables")
 
-    The page stands in a sandboxed frame: it may run its script and save files, and knows nothing of
-    the notebook.
+#: Attributes for hovering and for tables that are displayed as blocks, and the lines of the grid.
+_UNUSED = re.compile(r' (?:data-(?:tip|name|label)|role)="[^"]*"|<line [^>]*class="grid"></line>')
+
+
+def fragment(document: Document) -> str:
+    """Return what a notebook shows: the answer in its own colours, and a button that saves the page.
+
+    The page is kept compressed in a sandboxed frame, which may save files and knows nothing of the notebook;
+    what does not fit in `MOST_BYTES` is left to `to_html`.
     """
-    brief = [block for block in walk(document.blocks) if block.detail == BRIEF]
-    blocks = [block.numbers() if isinstance(block, Figure) else block for block in brief]
-    frame = tag(
-        "iframe",
-        title="The whole report",
-        sandbox="allow-scripts allow-downloads",
-        srcdoc=page(document),
+    brief = [block for block in document.blocks if block.detail == BRIEF]
+    answer = [block for block in brief if not (isinstance(block, Forest) and not block.in_words())]
+    opened = [block for block in document.blocks if not isinstance(block, Fold)]
+    for shown_blocks, kept in (
+        (brief, document.blocks),
+        (answer, document.blocks),
+        (answer, opened),
+    ):
+        light = _light(replace(document, blocks=shown_blocks))
+        frame = _saving(replace(document, blocks=kept, data=None))
+        if len(light) + len(frame) <= MOST_BYTES:
+            return light + frame
+    return light + str(
+        tag("p", "The whole page: result.to_html(", tag("code", '"report.html"'), ")")
     )
-    style = tag("style", Markup(asset("notebook.css")))
-    details = tag("details", tag("summary", "The whole report"), frame)
-    body = (tag("p", tag("strong", document.title)), *_body(blocks), details)
-    return str(tag("div", style, *body, class_="counterrank"))
+
+
+def _light(document: Document) -> str:
+    """Return a document with the styles of its marks, and without what needs the page's script."""
+    parts = asset("style.css").replace("@STACK@", "").split("\n/* ")
+    shared = "".join(part.partition("*/")[2] for part in parts if part.startswith(_SHARED))
+    style = tag("style", Markup(f".counterrank {{{shared}}}{asset('notebook.css')}"))
+    above = [tag("p", document.above, class_="facts")] if document.above else []
+    title = tag("p", *_apart(document.title), class_="answer")
+    body = tag("div", style, HATCH, *above, title, *_body(document.blocks), class_="counterrank")
+    return _UNUSED.sub("", body)
+
+
+def _saving(document: Document) -> str:
+    """Return a button in a frame of its own that saves a document as a page."""
+    packed = base64.b64encode(zlib.compress(page(document).encode(errors="replace"), 9)).decode()
+    inner = Template(asset("saving.html")).substitute(packed=packed)
+    attributes = {"sandbox": "allow-scripts allow-downloads", "width": 220, "height": 44}
+    frame = tag("iframe", title="Save the report", srcdoc=inner, **attributes, style="border:0")
+    return str(frame)

@@ -1,13 +1,14 @@
 """Charts as SVG that stretches with the page: x in percent, y in pixels, so that text and marks keep their size."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from markupsafe import Markup, escape
 
-from counterrank.report.document import AxisScale, Figure, Mask, Row
+from counterrank.report.document import AxisScale, Figure, Mask, Row, Timeline, tick_names
 from counterrank.report.forest import Column
-from counterrank.report.words import visible
+from counterrank.report.words import known, visible
 
 ROW_HEIGHT, MIDDLE = 30, 15.0
 _SHAPES = (
@@ -147,6 +148,67 @@ def _second(row: Row, scale: AxisScale, middle: float) -> list[Markup]:
 def second_sample() -> Markup:
     """Return the mark of a second reading for the legend."""
     return line("2", 7, "32", 7, "second") + line("17", 2, "17", 12, "second")
+
+
+#: Pixels of a timeline: its height, the room above and below the axis.
+_TALL, _EDGE = 240, 12
+
+
+def timeline(chart: Timeline) -> Markup:
+    """Return predictions over time as upright intervals, what a test measured beside each."""
+    scale, places = chart.scale, chart.places()
+    values = scale.ticks()
+    unit = "%" if chart.unit == "%" else ""
+
+    def height(value: float) -> float:
+        share = scale.position(scale.clipped(value))
+        return round(_EDGE + (1 - share) * (_TALL - 2 * _EDGE), 1)
+
+    names = [
+        tag(
+            "text",
+            f"{name}{unit}" if value else "0",
+            x="100%",
+            y=height(value) + 4,
+            text_anchor="end",
+        )
+        for value, name in zip(values, tick_names(values, signed=True), strict=True)
+    ]
+    lines = [
+        line("0", height(value), "100%", height(value), "zero" if value == 0 else "grid")
+        for value in values
+    ]
+    marks = [_moment(row, place(x), height) for row, x in zip(chart.rows, places, strict=True)]
+    every = max(math.ceil(len(places) / 4), 1)
+    days = [
+        tag("text", row.label, x=place(x), y=14, text_anchor="middle")
+        for row, x in [*zip(chart.rows, places, strict=True)][::-every]
+    ]
+    plot = picture(*lines, *marks, height=_TALL, class_="track")
+    axis = picture(*names, height=_TALL, class_="track")
+    below = picture(*days, height=20, class_="track")
+    told = " ".join(f"{row.label}: {row.tip.replace(chr(10), ', ')}." for row in chart.rows)
+    return tag(
+        "div", axis, plot, tag("span"), below,
+        class_="timeline chart", role="img", aria_label=f"{chart.caption}. {told}", tabindex="0",
+    )  # fmt: skip
+
+
+def _moment(row: Row, x: str, height: Callable[[float], float]) -> Markup:
+    """Return a prediction with its upright interval, and at its right what a test measured."""
+    parts = [_upright_mark(row, 0, height)]
+    if row.second is not None:
+        parts.append(_upright_mark(row.second, 14, height))
+    return tag("svg", *parts, x=x, overflow="visible", data_tip=row.tip)
+
+
+def _upright_mark(row: Row, x: int, height: Callable[[float], float]) -> Markup:
+    ends = row.low, row.high
+    span = (
+        line(f"{x}", height(row.low), f"{x}", height(row.high), "span") if known(sum(ends)) else ""
+    )
+    mark = marker(row.mark.shape, f"{x}", height(row.value))
+    return tag("g", span, mark, class_=row.mark.look + " faded" * row.faded)
 
 
 #: Pixels of a cell by the largest number of positions, and from where on not every position is numbered.
