@@ -106,7 +106,7 @@ def test_marks_stand_where_their_values_are_on_the_axis(
     # +8.3 and -10.0 per cent on one linear axis with zero between them.
     assert bad < lines[0] < good
     assert (good - lines[0]) / (lines[0] - bad) == pytest.approx(-lifts[0] / lifts[1], rel=0.02)
-    today, first, second = page.eval_on_selector_all("#values .mark .dot", middle)
+    today, first, second = page.eval_on_selector_all("#values .dot", middle)
     assert second < today < first
 
 
@@ -123,7 +123,9 @@ def test_hover_focus_and_escape(show: Callable[..., Shown], model: dict[str, Any
     page.locator("#order .chart").first.focus()
     page.keyboard.press("ArrowRight")
     tip.to_contain_text("each item alone")
+    # A line has a mark for each policy.
     page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
     tip.to_contain_text("the whole ranking")
     page.keyboard.press("Escape")
     tip.to_be_hidden()
@@ -375,15 +377,15 @@ def test_every_chart_can_be_saved_as_a_picture_of_its_own(show, tmp_path: Path):
     figures = shown.page.locator("figure:has(.chart)")
     assert figures.count() > 3
     meets = """figure => {
-      const range = document.createRange();
-      range.selectNodeContents(figure.querySelector("h3"));
       const save = figure.querySelector(".save").getBoundingClientRect();
-      return [...range.getClientRects()].some(r => r.right > save.left && r.top < save.bottom);
+      const names = [...figure.querySelectorAll("caption, th, figcaption, text")];
+      return names.map(name => name.getBoundingClientRect())
+        .some(box => box.width > 1 && box.right > save.left && box.top < save.bottom - 4);
     }"""
     for width in (1300, 500):
         shown.page.set_viewport_size({"width": width, "height": 900})
-        titles = [one.locator("h3").inner_text() for one in figures.all() if one.evaluate(meets)]
-        assert titles == []  # the buttons cover no title
+        covered = [one.inner_text()[:40] for one in figures.all() if one.evaluate(meets)]
+        assert covered == []  # the buttons cover no title
     first = figures.first
     first.hover()
     for kind in ("SVG", "PNG"):
@@ -396,7 +398,10 @@ def test_every_chart_can_be_saved_as_a_picture_of_its_own(show, tmp_path: Path):
     root = ElementTree.fromstring(text)
     assert root.tag.endswith("svg") and "foreignObject" not in text
     words = "".join(root.itertext())
-    assert "today" in words
+    assert "today" in words and "Ship" in words
+    # White words of a badge have its ground behind them.
+    fills = {one.attrib.get("fill") for one in root.iter("{http://www.w3.org/2000/svg}rect")}
+    assert "rgb(10, 94, 168)" in fills
     # The label of the highest tick lies half above its strip.
     inner = [one for one in root.iter("{http://www.w3.org/2000/svg}svg") if one is not root]
     assert inner and all("overflow: visible" in one.attrib["style"] for one in inner)

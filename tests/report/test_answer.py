@@ -301,5 +301,6 @@ def test_page_terminal_and_notebook_say_the_same(model):
     assert "Ship <b>personalised</b>. Do not ship <b>clickbait</b>." in sample.page(model)
     assert title in sample.page(model)
     assert title in sample.shown(model)
-    assert title in sample.result(model)._repr_html_()
+    cell = sample.result(model)._repr_html_()
+    assert "Ship <b>personalised</b>. Do not ship <b>clickbait</b>." in cell
     assert not math.isnan(sample.result(model).log.value)

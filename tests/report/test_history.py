@@ -275,7 +275,9 @@ def test_a_ship_that_a_test_refuted_is_the_first_thing_one_sees(runs: Path):
     ("lift", "stderr", "target"),
     [(0.1, 0.01, "personalised"), (-0.05, 0.04, "personalised"), (-0.05, 0.01, "clickbait")],
 )
-def test_a_gain_a_noisy_loss_and_a_policy_that_was_held_are_no_refutation(runs: Path, lift, stderr, target):  # fmt: skip
+def test_a_gain_a_noisy_loss_and_a_policy_that_was_held_are_not_refuted(
+    runs: Path, lift, stderr, target
+):
     assert "refuted" not in measured(runs, lift, stderr, target)
 
 

@@ -363,11 +363,10 @@ class Table(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure(Block):
-    """A chart: rows over an axis that holds them, with marked lines and their names.
+class Figure:
+    """A chart for matplotlib: rows over an axis that holds them, with marked lines and their names.
 
-    `kind` is the name under which `result.plot(kind)` finds it. On the page it has a title, one line on
-    what to see, and its numbers as a table.
+    `kind` is the name under which `result.plot(kind)` finds it.
     """
 
     kind: str
@@ -376,20 +375,11 @@ class Figure(Block):
     axis: str
     name: str
     lines: Sequence[tuple[float, str]] = NO_CHANGE
-    title: str = ""
-    aid: str = ""
-    data: Table | None = None
-    mark: Mark | None = None
 
     @property
     def shown(self) -> list[Row]:
         """The rows that have a value, and headings."""
         return [row for row in self.rows if row.heading or known(row.value)]
-
-    @property
-    def filled(self) -> bool:
-        """Whether there is anything to show."""
-        return any(known(row.value) for row in self.rows)
 
     @property
     def scale(self) -> AxisScale:
@@ -403,18 +393,6 @@ class Figure(Block):
         values = self.scale.ticks()
         names = tick_names(values, signed=any(value == 0.0 for value, _ in self.lines))
         return list(zip(values, names, strict=True))
-
-    def panels(self) -> list[Figure]:
-        """Return itself, where there is anything to show."""
-        return [self] if self.filled else []
-
-    def numbers(self) -> Table:
-        """Return what is drawn as a table."""
-        if self.data is not None:
-            return self.data
-        styles = ["head" if row.heading else "dim" * row.faded for row in self.shown]
-        rows = [(row.label, row.note, row.shown, row.reach) for row in self.shown]
-        return Table(self.name, ("", "", self.axis, "interval"), rows, 2, styles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -544,8 +522,6 @@ def section(title: str, id_: str, *blocks: Block | None, lead: str = "") -> list
 
 def _filled(block: Block) -> bool:
     match block:
-        case Figure():
-            return block.filled
         case Table(rows=content) | Fold(blocks=content):
             return bool(content)
     return bool(getattr(block, "lines", True))

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from counterrank.common.texts import plural
-from counterrank.estimators import Estimate
+from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import MetricResult, OrderPoint, Segment, SegmentLift
 from counterrank.report.answer import comparison, in_order, reading_of, state_of
 from counterrank.report.document import (
@@ -13,12 +13,13 @@ from counterrank.report.document import (
     MEASURED,
     VERBOSE,
     Block,
-    Figure,
     Fold,
+    Mark,
     Note,
     Paragraph,
     Row,
     Table,
+    around_intervals,
     interval_row,
     normal,
     section,
@@ -43,17 +44,23 @@ def values(reading: Reading) -> list[Block]:
         rows.append(
             interval_row(target.name, target.best, target.mark, sign=False, note=by, faded=faded)
         )
-    aid = f"Each mark is a value, each bar its {reading.level_words} interval."
-    name, title = "Values of all policies with intervals", reading.unit.capitalize()
-    value = Figure("values", rows, reading.unit, name, _today(reading), title, aid)
+    value = Forest(
+        kind="values",
+        caption="Values of all policies with intervals",
+        columns=[_value_column(reading, reading.unit, rows)],
+        lines=[Line(label=row.label, note=row.note, cells=[row]) for row in rows],
+        measure="",
+    )
     lines = [line for row in reading.result.comparisons if (line := comparison(reading, row))]
     told = [Paragraph(line, detail=BRIEF if len(lines) == 1 else VERBOSE) for line in lines]
     return section("What each policy earns", "values", value, *told, _table(reading))
 
 
-def _today(reading: Reading) -> list[tuple[float, str]]:
-    today = reading.log.value
-    return [(today, "today" if reading.over_logger else "logger")] if known(today) else []
+def _value_column(reading: Reading, name: str, rows: Sequence[Row]) -> Column:
+    """Return a column of values, with a line at what today's policy earned."""
+    today = reading.log.value if known(reading.log.value) else None
+    scale = around_intervals(rows, also=[] if today is None else [today])
+    return Column(name=name, scale=scale, ticks=scale.ticks(), unit=reading.unit, total=today)
 
 
 def _table(reading: Reading) -> Table:
@@ -248,8 +255,29 @@ def order_path(reading: Reading) -> list[Block]:
         "How many items must be weighted together? Flat: items do not affect each other. A drift: they "
         "do. A funnel: there are too few rows to tell."
     )
-    figures = [_path_figure(reading, target) for target in reading.targets]
-    return section("From each item alone to the whole ranking", "order", *figures, lead=lead)
+    paths = {
+        target.name: (target, rows)
+        for target in reading.targets
+        if len(rows := _path(reading, target)) > 1
+    }
+    if not paths:
+        return []
+    shared = [row for _, rows in paths.values() for row in rows.values()]
+    names = dict.fromkeys(name for _, rows in paths.values() for name in rows)
+    forest = Forest(
+        kind="order-path",
+        caption=f"Order path, in {reading.unit}",
+        columns=[_value_column(reading, name, shared) for name in paths],
+        lines=[
+            Line(label=name, cells=[rows.get(name) for _, rows in paths.values()]) for name in names
+        ],
+        measure="",
+    )
+    told = [
+        Paragraph(f"{name}: {path_in_words(reading.result.diagnostics.order_path[name])}", "aid")
+        for name in paths
+    ]
+    return section("From each item alone to the whole ranking", "order", forest, *told, lead=lead)
 
 
 def path_in_words(points: Sequence[OrderPoint]) -> str:
@@ -272,26 +300,24 @@ def path_in_words(points: Sequence[OrderPoint]) -> str:
     )
 
 
-def _path_figure(reading: Reading, target: Target) -> Figure | None:
-    recorded = reading.result.diagnostics.order_path.get(target.name, ())
-    path = [point for point in recorded if known(point.value)]
-    if len(path) < 2:
-        return None
+def _path(reading: Reading, target: Target) -> dict[str, Row]:
+    """Return the value at each order, by its name."""
     names = {1: "each item alone", reading.log.K: "the whole ranking"}
-    rows = [
-        interval_row(
-            names.get(p.order, f"{p.order} items together"),
-            p,
-            target.mark,
-            error=p.stderr,
+    points = reading.result.diagnostics.order_path.get(target.name, ())
+    return {
+        name: interval_row(
+            name,
+            point,
+            Mark("", "plain"),
+            error=point.stderr,
             sign=False,
-            note=p.estimator,
-            hints=[f"effective rows {count(p.ess)}"],
+            note=point.estimator,
+            hints=[f"effective rows {count(point.ess)}"],
         )
-        for p in path
-    ]
-    name, lines, aid = f"Order path of {target.name}", _today(reading), path_in_words(path)
-    return Figure("order-path", rows, reading.unit, name, lines, aid=aid, mark=target.mark)
+        for point in points
+        if known(point.value)
+        for name in (names.get(point.order, f"{point.order} items together"),)
+    }
 
 
 #: Policies whose segments stand side by side.
@@ -408,7 +434,7 @@ def _segment_cell(segment: Segment, total: Row, lower: bool, *, relative: bool) 
         lift, **{name: getattr(lift, name) * scale for name in ("value", "stderr", "low", "high")}
     )
     outer = [end * scale * (100 if relative else 1) for end in adjusted(lift)]
-    share = _Share(number.value, number.low, number.high)
+    share = Lift(0.0, 0.0, 0.0, 0.0, (), number.value, number.low, number.high)
     lines = [
         f"adjusted for all segments {span(*outer) or NONE}",
         f"{count(segment.n)} rows, {count(segment.ess)} effective",
@@ -423,15 +449,6 @@ def _segment_cell(segment: Segment, total: Row, lower: bool, *, relative: bool) 
         faded=segment.evidence == "insufficient",
     )
     return replace(row, apart=row.low > total.high or row.high < total.low)
-
-
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """A lift of a segment as a share of what the baseline earned there."""
-
-    relative: float
-    relative_low: float
-    relative_high: float
 
 
 def adjusted(lift: SegmentLift) -> tuple[float, float]:

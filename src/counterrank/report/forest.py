@@ -11,7 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from counterrank.report.document import AxisScale, Block, Figure, Mark, Row, bounded, tick_names
+from counterrank.report.document import (
+    NO_CHANGE,
+    AxisScale,
+    Block,
+    Figure,
+    Mark,
+    Row,
+    bounded,
+    tick_names,
+)
 from counterrank.report.words import known
 
 
@@ -77,7 +86,7 @@ class Column:
     @property
     def labels(self) -> list[str]:
         """The ticks as text."""
-        names = tick_names(self.ticks, signed=True)
+        names = tick_names(self.ticks, signed=self.scale.low < 0)
         unit = "\u202f%" if self.unit == "%" else ""
         return [
             "0" if value == 0 else name + unit
@@ -142,6 +151,8 @@ class Forest(Block):
     lines: Sequence[Line]
     #: What a line is called when several are counted: "policies".
     plural: str = "policies"
+    #: What the axes measure, before the unit.
+    measure: str = "lift in "
     #: What stands above their names.
     head: str = "policy and measurement"
     #: What to see, and what the shaded regions are.
@@ -167,12 +178,12 @@ class Forest(Block):
                 group = line.group
                 if cell is not None:
                     rows.append(replace(cell, label=line.label, note=line.note))
-            unit = "lift in %" if column.unit == "%" else f"lift in {column.unit}"
+            unit = f"{self.measure}{column.unit}"
+            marked = [] if column.total is None else [(column.total, "today")]
+            lines = NO_CHANGE if column.scale.inside(0.0) else marked
             name = f"{self.caption}: {column.name}"
-            figures.append(
-                Figure(self.kind, rows, unit, name, aid=self.aid, mark=Mark(column.name))
-            )
-        return [figure for figure in figures if figure.filled]
+            figures.append(Figure(self.kind, rows, unit, name, lines))
+        return [figure for figure in figures if any(known(row.value) for row in figure.rows)]
 
 
 def around_zero(

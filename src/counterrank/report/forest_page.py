@@ -15,7 +15,6 @@ from counterrank.report.svg import (
     picture,
     place,
     region,
-    second_sample,
     tag,
     track,
 )
@@ -261,7 +260,8 @@ def _legend(forest: Forest) -> Markup:
     if any(cell and cell.faded for entry in forest.lines for cell in entry.cells):
         keys.append(_key(_sample("unclear", "faded"), "dashed: thin evidence"))
     if forest.second:
-        keys.append(_key(second_sample(), forest.second))
+        tick = line("17", 2, "17", 12, "second")
+        keys.append(_key(line("2", 7, "32", 7, "second") + tick, forest.second))
     return tag("p", *keys, tag("span", forest.aid), class_="legend")
 
 

@@ -11,13 +11,14 @@ from counterrank.report.document import (
     VERBOSE,
     Block,
     Document,
-    Figure,
     Fold,
     Note,
     Paragraph,
     Row,
+    around_intervals,
     section,
 )
+from counterrank.report.forest import Column, Forest, Line
 from counterrank.report.reading import Reading
 from counterrank.report.words import sentence
 
@@ -72,11 +73,12 @@ def document(audit: Audit, detail: int = PAGE) -> Document:
         Row(label=name, value=len(members), shown=str(len(members)))
         for name, members in findings.items()
     ]
-    name = "Checks by outcome"
-    return Document(
-        f"{tally(audit)} checks of the log",
-        [*notes, Figure("checks", rows, "checks", name, [], name)],
-    )
+    scale = around_intervals(rows, also=[0.0])
+    column = Column(name="checks", scale=scale, ticks=scale.ticks(), unit="checks")
+    lines = [Line(label=row.label, cells=[row]) for row in rows]
+    caption = "Checks by outcome"
+    forest = Forest(kind="checks", caption=caption, columns=[column], lines=lines, measure="")
+    return Document(f"{tally(audit)} checks of the log", [*notes, forest])
 
 
 def health(reading: Reading) -> list[Block]:

@@ -22,7 +22,7 @@ from counterrank.common.errors import ConfigError, CounterrankError
 from counterrank.common.records import Json
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import Evaluation
-from counterrank.report.answer import reading_of
+from counterrank.report.answer import names_apart, reading_of
 from counterrank.report.document import (
     MEASURED,
     Block,
@@ -163,14 +163,9 @@ def document(history: Sequence[Run], folder: str) -> Document:
         blocks += section(title, f"target-{number}", *_over_time(title, members))
     empty = Paragraph("No results here yet.")
     blocks += section("All results", "all", _listing(history) if history else empty)
-    names = [(name,) for name in dict.fromkeys(night.target.name for night in refuted)]
-    title = Phrase.of_pieces("A test refuted “ship”: ", *_listed(names), ".")
+    names = [*dict.fromkeys(night.target.name for night in refuted)]
+    title = Phrase.of_pieces("A test refuted “ship”: ", *names_apart(names, "and"), ".")
     return Document(title if refuted else f"Results in {folder}", blocks)
-
-
-def _listed(names: Sequence[tuple[str, ...]]) -> Iterator[str | tuple[str, ...]]:
-    for place, name in enumerate(names):
-        yield from (", ", name) if place else (name,)
 
 
 def _refutation(night: Night) -> str:

@@ -23,7 +23,6 @@ from counterrank.report.document import (
     Cell,
     Chip,
     Document,
-    Figure,
     Fold,
     Heading,
     Link,
@@ -35,7 +34,7 @@ from counterrank.report.document import (
 )
 from counterrank.report.forest import Forest
 from counterrank.report.forest_page import shown
-from counterrank.report.svg import drawn, mask, mask_key, safe, tag, timeline
+from counterrank.report.svg import mask, mask_key, safe, tag, timeline
 
 #: The hatching of regions beyond a limit, to which marks refer.
 HATCH = Markup(
@@ -141,14 +140,11 @@ def _apart(text: str) -> list[Any]:
 
 
 def _body(blocks: Iterable[Block]) -> list[Markup]:
-    """Return blocks as HTML; figures in a row stand side by side, notes in a row are one list."""
+    """Return blocks as HTML; notes in a row are one list."""
     markup: list[Markup] = []
     for kind, run in groupby(blocks, type):
         members: list[Any] = list(run)
-        if kind is Figure:
-            look = "figures" if len(members) > 1 else "figures one"
-            markup.append(tag("div", *map(_figure, members), class_=look))
-        elif kind is Note:
+        if kind is Note:
             checked = any(block.status for block in members if isinstance(block, Note))
             markup.append(
                 tag("ul", *map(_note, members), class_="checks" if checked else "plain-list")
@@ -222,17 +218,6 @@ def _cell(cell: Cell) -> Any:
     return cell
 
 
-def _figure(figure: Figure) -> Markup:
-    title: Any = figure.title
-    if figure.mark is not None:
-        name = tag("span", figure.mark.name, class_="named")
-        title = name + tag("span", " · ", figure.title, class_="topic") if figure.title else name
-    caption = tag("figcaption", tag("h3", title), tag("p", figure.aid, class_="aid"))
-    data = _folded("Show the numbers", _table(figure.numbers()))
-    target = figure.mark.name if figure.mark is not None else None
-    return tag("figure", caption, drawn(figure), data, data_target=target)
-
-
 def _masks(masks: Masks) -> Markup:
     """Return groups of users side by side with their shares, and what the cells mean."""
     figures = []
@@ -250,20 +235,19 @@ def _masks(masks: Masks) -> Markup:
     return tag("div", *figures, class_="readings") + tag("p", *keys, class_="legend")
 
 
-def _timeline(chart: Timeline) -> Markup:
-    caption = tag("figcaption", tag("b", chart.caption), tag("p", chart.aid, class_="aid"))
-    return tag("figure", caption, timeline(chart))
-
-
 def _folded(title: str, *content: Markup) -> Markup:
     return tag("details", tag("summary", title), *content, class_="twin")
 
 
 _RENDER: dict[type, Callable[[Any], Markup]] = {
     Paragraph: _paragraph,
-    Forest: shown,
+    Forest: lambda forest: tag("figure", shown(forest)),
     Masks: _masks,
-    Timeline: _timeline,
+    Timeline: lambda chart: tag(
+        "figure",
+        tag("figcaption", tag("h3", chart.caption), tag("p", chart.aid, class_="aid")),
+        timeline(chart),
+    ),
     Table: _table,
     Heading: lambda heading: tag("h3", heading.text),
     Fold: lambda fold: _folded(fold.title, *_body(fold.blocks)),
@@ -282,21 +266,26 @@ _UNUSED = re.compile(r' (?:data-(?:tip|name|label)|role)="[^"]*"|<line [^>]*clas
 def fragment(document: Document) -> str:
     """Return what a notebook shows: the answer in its own colours, and a button that saves the page.
 
-    The page is kept compressed in a sandboxed frame, which may save files and knows nothing of the notebook;
+    The page is saved_blocks compressed in a sandboxed frame, which may save files and knows nothing of the notebook;
     what does not fit in `MOST_BYTES` is left to `to_html`.
     """
     brief = [block for block in document.blocks if block.detail == BRIEF]
     answer = [block for block in brief if not (isinstance(block, Forest) and not block.in_words())]
     opened = [block for block in document.blocks if not isinstance(block, Fold)]
-    for shown_blocks, kept in (
+    for shown_blocks, saved_blocks in (
         (brief, document.blocks),
         (answer, document.blocks),
         (answer, opened),
     ):
         light = _light(replace(document, blocks=shown_blocks))
-        frame = _saving(replace(document, blocks=kept, data=None))
+        saved = page(replace(document, blocks=saved_blocks, data=None)).encode(errors="replace")
+        packed = base64.b64encode(zlib.compress(saved, 9)).decode()
+        inner = Template(asset("saving.html")).substitute(packed=packed)
+        allowed = {"sandbox": "allow-scripts allow-downloads", "style": "border:0"}
+        size = {"width": 220, "height": 44}
+        frame = tag("iframe", title="Save the report", srcdoc=inner, **allowed, **size)
         if len(light) + len(frame) <= MOST_BYTES:
-            return light + frame
+            return light + str(frame)
     return light + str(
         tag("p", "The whole page: result.to_html(", tag("code", '"report.html"'), ")")
     )
@@ -305,18 +294,9 @@ def fragment(document: Document) -> str:
 def _light(document: Document) -> str:
     """Return a document with the styles of its marks, and without what needs the page's script."""
     parts = asset("style.css").replace("@STACK@", "").split("\n/* ")
-    shared = "".join(part.partition("*/")[2] for part in parts if part.startswith(_SHARED))
+    shared = "".join(text.partition("*/")[2] for text in parts if text.startswith(_SHARED))
     style = tag("style", Markup(f".counterrank {{{shared}}}{asset('notebook.css')}"))
     above = [tag("p", document.above, class_="facts")] if document.above else []
     title = tag("p", *_apart(document.title), class_="answer")
     body = tag("div", style, HATCH, *above, title, *_body(document.blocks), class_="counterrank")
     return _UNUSED.sub("", body)
-
-
-def _saving(document: Document) -> str:
-    """Return a button in a frame of its own that saves a document as a page."""
-    packed = base64.b64encode(zlib.compress(page(document).encode(errors="replace"), 9)).decode()
-    inner = Template(asset("saving.html")).substitute(packed=packed)
-    attributes = {"sandbox": "allow-scripts allow-downloads", "width": 220, "height": 44}
-    frame = tag("iframe", title="Save the report", srcdoc=inner, **attributes, style="border:0")
-    return str(frame)

@@ -53,7 +53,7 @@ def document(certificate: Certificate, _: int = PAGE) -> Document:
     rows = (
         f"learned and chosen on {count(certificate.rows.get('learn'))} rows",
         f"certified on {count(certificate.rows.get('certify'))} other rows",
-        f"metric: {(certificate.metric or 'reward')} per ranking, today {_today(certificate)}",
+        f"metric: {certificate.metric} per ranking, today {plain(certificate.logger['value'], certificate.stderr)}",
     )
     blocks: list[Block] = [
         Paragraph(" · ".join(rows), "facts", detail=BRIEF),
@@ -90,48 +90,37 @@ def headline(certificate: Certificate) -> Phrase:
     if not certificate.certified:
         return Phrase.of_pieces("Nothing to ship yet")
     bound = _bound(certificate).removeprefix("+")
-    gain = f": at least {bound} more {(certificate.metric or 'reward')} per ranking, with a certificate."
+    gain = f": at least {bound} more {certificate.metric} per ranking, with a certificate."
     return Phrase.of_pieces("Ship ", (certificate.name or "the learned policy",), gain)
 
 
-def _today(certificate: Certificate) -> str:
-    return plain(certificate.logger["value"], certificate.stderr)
-
-
-def _scale(certificate: Certificate) -> float:
-    """Return what turns a lift into per cent of what today's policy earns; 1 where that means nothing."""
+def _scale(certificate: Certificate) -> tuple[float, str]:
+    """Return what turns a lift into per cent of what today's policy earns, and the sign; 1 where that means nothing."""
     today = certificate.logger["value"]
-    return 100 / today if known(today) and today > 0 else 1.0
-
-
-def _unit(certificate: Certificate) -> str:
-    return "" if _scale(certificate) == 1.0 else f"{NARROW}%"
+    return (100 / today, f"{NARROW}%") if known(today) and today > 0 else (1.0, "")
 
 
 def _bound(certificate: Certificate) -> str:
     """Return the certified bound, rounded down: the one number wherever it is told."""
-    scale = _scale(certificate)
-    bound, error = scale * certificate.low, scale * certificate.stderr
-    return at_least(bound, error, sign=True) + _unit(certificate)
+    scale, unit = _scale(certificate)
+    return at_least(scale * certificate.low, scale * certificate.stderr, sign=True) + unit
 
 
 def _estimate(certificate: Certificate) -> str:
-    scale = _scale(certificate)
-    return plain(scale * certificate.value, scale * certificate.stderr, sign=True) + _unit(
-        certificate
-    )
+    scale, unit = _scale(certificate)
+    return plain(scale * certificate.value, scale * certificate.stderr, sign=True) + unit
 
 
 def _in_share(certificate: Certificate, number: Number) -> Lift:
     """Return a lift with its shares of what today's policy earns."""
-    scale = _scale(certificate) / 100
+    scale = _scale(certificate)[0] / 100
     shares = (scale * end for end in (number.value, number.low, number.high))
     return Lift(number.value, number.stderr, number.low, number.high, (), *shares)
 
 
 def _forest(certificate: Certificate) -> Forest:
     """Return the certified lift with its lower bound, in per cent of what today's policy earns where that is known."""
-    lift, scale = certificate.lift, _scale(certificate)
+    lift, (scale, sign) = certificate.lift, _scale(certificate)
     cell = Row(
         label=certificate.metric,
         value=lift.value * scale,
@@ -143,7 +132,7 @@ def _forest(certificate: Certificate) -> Forest:
         mark=outcome(lift.low, lift.value) if certificate.certified else OUTCOMES["unclear"],
     )
     facts = (
-        f"per ranking, today {_today(certificate)}",
+        f"per ranking, today {plain(certificate.logger['value'], certificate.stderr)}",
         f"{percent(lift.level, digits=0)} lower bound",
     )
     line = Line(
@@ -155,7 +144,7 @@ def _forest(certificate: Certificate) -> Forest:
     )
     return Forest(
         kind="lifts",
-        caption="Lift over today's policy" + (", in per cent" if _unit(certificate) else ""),
+        caption="Lift over today's policy" + (", in per cent" if sign else ""),
         columns=[_column(certificate, certificate.metric, [cell], facts)],
         lines=[line],
         detail=BRIEF,
@@ -166,7 +155,7 @@ def _forest(certificate: Certificate) -> Forest:
 def _column(
     certificate: Certificate, name: str, cells: Sequence[Row], facts: Sequence[str] = ()
 ) -> Column:
-    unit = "%" if _unit(certificate) else certificate.metric
+    unit = "%" if _scale(certificate)[1] else certificate.metric
     return column_over(name, cells, max_ticks=7, facts=facts, unit=unit)
 
 
@@ -184,7 +173,7 @@ def sentence(certificate: Certificate) -> str:
         safe = f" No guardrail is broken: {guardrails}." if guardrails else ""
         return (
             f"{certificate.name[:1].upper() + certificate.name[1:]} earns at least {bound} more {metric} per ranking "
-            f"than today's {_today(certificate)} (estimate {estimate}), with {sure} "
+            f"than today's {plain(certificate.logger['value'], certificate.stderr)} (estimate {estimate}), with {sure} "
             f"confidence, {means}.{safe}"
         )
     if certificate.low > 0:
@@ -235,7 +224,7 @@ def _path(certificate: Certificate) -> Forest:
     lines = []
     for step in certificate.path:
         number = _in_share(certificate, Number(step.value, low=step.low, high=step.value))
-        relative, best = bool(_unit(certificate)), "★ " * (step.m == certificate.m)
+        relative, best = bool(_scale(certificate)[1]), "★ " * (step.m == certificate.m)
         mark = outcome(step.low, step.value)
         cell = interval_row("lift", number, mark, error=certificate.stderr, relative=relative)
         note = f"{count(step.ess)} effective rows"
@@ -245,7 +234,7 @@ def _path(certificate: Certificate) -> Forest:
 
 def _segments(certificate: Certificate) -> Forest:
     """Return the lift of each segment, intervals adjusted for looking at all of them."""
-    relative, lines = bool(_unit(certificate)), []
+    relative, lines = bool(_scale(certificate)[1]), []
     for column in dict.fromkeys(row.column for row in certificate.segments):
         members = (row for row in certificate.segments if row.column == column)
         for segment in sorted(members, key=lambda row: -row.value):
@@ -271,6 +260,6 @@ def _segments(certificate: Certificate) -> Forest:
 
 def _lines(certificate: Certificate, kind: str, caption: str, lines: Sequence[Line]) -> Forest:
     cells = [cell for line in lines for cell in line.cells if cell]
-    name = f"{certificate.name or 'learned policy'}: {(certificate.metric or 'reward')}"
+    name = f"{certificate.name or 'learned policy'}: {certificate.metric}"
     columns = [_column(certificate, name, cells)]
     return Forest(kind=kind, caption=caption, columns=columns, lines=lines, detail=BRIEF)

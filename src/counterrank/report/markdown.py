@@ -9,7 +9,6 @@ from counterrank.report.document import (
     SIGNS,
     Block,
     Document,
-    Figure,
     Heading,
     Note,
     Paragraph,
@@ -48,8 +47,6 @@ def _texts(block: Block) -> Iterator[str]:
             yield from _forest(block)
         case Table():
             yield _table(block.caption, block.head, block.rows, block.texts)
-        case Figure():
-            yield from _texts(block.numbers())
         case Note():
             sign = f"{SIGNS[block.status]} " if block.status in SIGNS else ""
             name = f"**{plain_text(block.name)}**: " if block.name else ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from counterrank.report.document import AxisScale, Figure, Mask, Row, Timeline, tick_names
+from counterrank.report.document import AxisScale, Mask, Row, Timeline, tick_names
 from counterrank.report.forest import Column
 from counterrank.report.words import known, visible
 
@@ -73,47 +73,6 @@ def picture(*parts: Markup, height: Any, class_: str, width: Any = "100%") -> Ma
     return tag("svg", *parts, **size, class_=class_, aria_hidden="true")
 
 
-def drawn(chart: Figure) -> Markup:
-    """Return a chart as the page shows it; empty when there is nothing to show."""
-    if not chart.filled:
-        return Markup("")
-    scale, ticks = chart.scale, chart.ticks
-    # The grid behind a row is as tall as the row, so that lines run through from top to bottom.
-    looks = {"grid": ticks, "zero": chart.lines}
-    grid = (
-        _upright(scale, tick_value, look)
-        for look, lines in looks.items()
-        for tick_value, _ in lines
-    )
-    behind = picture(*grid, height="100%", class_="ground")
-    named = [(scale.position(value), name) for value, name in chart.lines if name]
-    parts = [_edge(named, 12, "zero-name", 0.2, height=18)]
-    for row in chart.shown:
-        note = tag("span", row.note, class_="note") if row.note else ""
-        if row.heading:
-            title = tag("div", tag("strong", row.label), " ", note, class_="title")
-            parts.append(tag("div", tag("div", behind, class_="cell"), title, class_="row head"))
-        else:
-            label = tag("span", row.label) + note
-            look = "row mark pale" if row.faded else "row mark"
-            cell = behind + track(row, scale)
-            parts.append(_labelled(label, cell, row.shown, class_=look, data_tip=row.tip or None))
-    places = [(scale.position(value), name) for value, name in ticks]
-    title = _text(chart.axis, 0.5, 32, "axis-title")
-    parts.append(_edge(places, 14, "tick", 0.02, title, height=40))
-    return tag(
-        "div", *parts, class_="rows chart", role="group", aria_label=chart.name, tabindex="0"
-    )
-
-
-def _labelled(label: Any, cell: Any, shown: Any, **attributes: Any) -> Markup:
-    """Return a row of a chart: its label, what is drawn, its number."""
-    cells = {"label": label, "cell": cell, "shown": shown}
-    return tag(
-        "div", *(tag("div", content, class_=c) for c, content in cells.items()), **attributes
-    )
-
-
 def track(row: Row, scale: AxisScale, height: int = ROW_HEIGHT) -> Markup:
     """Return the marks of a row: its interval, an arrow where that leaves the axis, and its value."""
     parts, middle = list[Markup](), height * (0.36 if row.second else 0.5)
@@ -145,11 +104,6 @@ def _second(row: Row, scale: AxisScale, middle: float) -> list[Markup]:
     return parts
 
 
-def second_sample() -> Markup:
-    """Return the mark of a second reading for the legend."""
-    return line("2", 7, "32", 7, "second") + line("17", 2, "17", 12, "second")
-
-
 #: Pixels of a timeline: its height, the room above and below the axis.
 _TALL, _EDGE = 240, 12
 
@@ -179,10 +133,10 @@ def timeline(chart: Timeline) -> Markup:
         for value in values
     ]
     marks = [_moment(row, place(x), height) for row, x in zip(chart.rows, places, strict=True)]
-    every = max(math.ceil(len(places) / 4), 1)
+    stride = max(math.ceil(len(places) / 4), 1)
     days = [
         tag("text", row.label, x=place(x), y=14, text_anchor="middle")
-        for row, x in [*zip(chart.rows, places, strict=True)][::-every]
+        for row, x in [*zip(chart.rows, places, strict=True)][::-stride]
     ]
     plot = picture(*lines, *marks, height=_TALL, class_="track")
     axis = picture(*names, height=_TALL, class_="track")
@@ -196,19 +150,14 @@ def timeline(chart: Timeline) -> Markup:
 
 def _moment(row: Row, x: str, height: Callable[[float], float]) -> Markup:
     """Return a prediction with its upright interval, and at its right what a test measured."""
-    parts = [_upright_mark(row, 0, height)]
-    if row.second is not None:
-        parts.append(_upright_mark(row.second, 14, height))
+    parts = []
+    for drawn, shift in ((row, "0"), (row.second, "14")):
+        if drawn is not None:
+            ends = (drawn.low, drawn.high) if known(drawn.high - drawn.low) else (drawn.value,) * 2
+            span = line(shift, height(ends[0]), shift, height(ends[1]), "span")
+            mark = marker(drawn.mark.shape, shift, height(drawn.value))
+            parts.append(tag("g", span, mark, class_=drawn.mark.look + " faded" * drawn.faded))
     return tag("svg", *parts, x=x, overflow="visible", data_tip=row.tip)
-
-
-def _upright_mark(row: Row, x: int, height: Callable[[float], float]) -> Markup:
-    ends = row.low, row.high
-    span = (
-        line(f"{x}", height(row.low), f"{x}", height(row.high), "span") if known(sum(ends)) else ""
-    )
-    mark = marker(row.mark.shape, f"{x}", height(row.value))
-    return tag("g", span, mark, class_=row.mark.look + " faded" * row.faded)
 
 
 #: Pixels of a cell by the largest number of positions, and from where on not every position is numbered.
@@ -289,7 +238,7 @@ def ground(column: Column) -> Markup:
             parts.append(region(low, high, look))
             edges += [_upright(scale, end, f"{look}-edge") for end in ends if scale.inside(end)]
     parts += [_upright(scale, value, "grid") for value in column.ticks if value != 0]
-    parts += [_upright(scale, 0.0, "zero"), *edges]
+    parts += [*([_upright(scale, 0.0, "zero")] if scale.inside(0.0) else []), *edges]
     if column.total is not None:
         parts.append(_upright(scale, column.total, "whole"))
     return picture(*parts, height="100%", class_="ground")
@@ -307,16 +256,3 @@ def region(low: str, high: str, look: str) -> Markup:
 def _upright(scale: AxisScale, value: float, class_: str) -> Markup:
     x = place(scale.position(scale.clipped(value)))
     return line(x, 0, x, "100%", class_)
-
-
-def _edge(labels: Any, y: float, class_: str, margin: float, *marks: Markup, height: int) -> Markup:
-    """Return the names above or below a chart, each where its share of the axis says."""
-    names = [_text(name, share, y, class_, margin) for share, name in labels]
-    track = picture(*names, *marks, height=height, class_="track")
-    return _labelled("", track, "", class_="row edge")
-
-
-def _text(content: str, share: float, y: float, class_: str, margin: float = 0.0) -> Markup:
-    # Near an end a label grows inwards, so that it does not leave the card.
-    anchor = "start" if share < margin else "end" if share > 1 - margin else "middle"
-    return tag("text", content, x=place(share), y=y, class_=class_, text_anchor=anchor)

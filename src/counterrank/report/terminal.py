@@ -21,7 +21,6 @@ from counterrank.report.document import (
     Block,
     Chip,
     Document,
-    Figure,
     Heading,
     Note,
     Paragraph,
@@ -87,8 +86,6 @@ def _shown(block: Block) -> Iterator[RenderableType]:
             yield Padding(_Picture(block), (1, 0, 0, 0))
         case Table():
             yield Padding(_Fitted(block), (1, 0, 0, 0))
-        case Figure():
-            yield Padding(_Fitted(block.numbers()), (1, 0, 0, 0))
         case Note():
             sign = SIGNS.get(block.status, "→")
             name = f"{block.name}: " if block.name else ""

@@ -1,74 +1,80 @@
 """Can the weights be trusted: effective rows, tails, support, planning, and wrong propensities."""
 
-import math
 from collections.abc import Iterator
 
 from counterrank.common.texts import plural
+from counterrank.estimators import Estimate
 from counterrank.evaluation import SamplePlan, Sensitivity
-from counterrank.report.document import Block, Figure, Row, Table, section
-from counterrank.report.reading import Reading, Target
+from counterrank.report.document import AxisScale, Block, Mark, Row, Table, section
+from counterrank.report.forest import Column, Forest, Line
+from counterrank.report.reading import Reading
 from counterrank.report.words import count, known, percent, plain, roughly, short
+
+WEIGHT_COLUMNS = (
+    "estimator",
+    "policy",
+    "effective rows",
+    "half on",
+    "90 % on",
+    "tail index",
+    "largest row",
+)
 
 
 def weights(reading: Reading) -> list[Block]:
     """Return effective rows and rare support."""
-    figures = [_effective_rows(reading, target) for target in reading.targets]
     lead = "Every estimate reweights logged rows. When few rows carry most of the weight, the estimate rests on them."
-    return section("Can we trust the weights?", "weights", *figures, _support(reading), lead=lead)
+    reports = {
+        (target.name, estimate.estimator): (estimate, report)
+        for target in reading.targets
+        for estimate in target.estimates
+        if (report := reading.result.diagnostics.weight_report(target.name, estimate.estimator))
+        is not None
+        and known(estimate.ess)
+        and reading.log.n
+    }
+    names = dict.fromkeys(name for _, name in reports)
+    cells = {
+        name: [
+            _share(reading, *reports.get((target.name, name), ())[:1]) for target in reading.targets
+        ]
+        for name in names
+    }
+    scale = AxisScale(-2.0, 108.0)
+    columns = [
+        Column(name=target.name, scale=scale, ticks=[50.0, 100.0], unit="% of the rows")
+        for target in reading.targets
+    ]
+    lines = [Line(label=name, cells=row) for name, row in cells.items()]
+    caption = "Rows that carry information, in per cent of all"
+    forest = Forest(kind="weights", caption=caption, columns=columns, lines=lines, measure="")
+    rows = [
+        (
+            name,
+            target,
+            count(estimate.ess),
+            percent(report.rows_carrying_50),
+            percent(report.rows_carrying_90),
+            short(report.tail_index),
+            percent(report.largest_share),
+        )
+        for (target, name), (estimate, report) in reports.items()
+    ]
+    told = "Rows that carry information; a tail index above 0.7 is a warning"
+    table = Table(told, WEIGHT_COLUMNS, rows, texts=2)
+    return section(
+        "Can we trust the weights?", "weights", forest, table, _support(reading), lead=lead
+    )
 
 
-def _effective_rows(reading: Reading, target: Target) -> Figure:
-    """Return the share of rows that carry information, for each estimator that rests on weights."""
-    rows, cells = list[Row](), []
-    for e in target.estimates:
-        share = e.ess / reading.log.n if reading.log.n else math.nan
-        diagnostics = reading.result.diagnostics.weight_report(target.name, e.estimator)
-        if diagnostics is not None and known(share):
-            name, shown, size = e.estimator, percent(min(share, 1.0)), count(e.ess)
-            rows.append(
-                Row(
-                    label=name,
-                    value=100 * share,
-                    shown=shown,
-                    note=f"{size} rows",
-                    tip=f"{name}\n{shown} of the rows",
-                    mark=target.mark,
-                )
-            )
-            cells.append(
-                (
-                    name,
-                    size,
-                    shown,
-                    percent(diagnostics.rows_carrying_50),
-                    percent(diagnostics.rows_carrying_90),
-                    short(diagnostics.tail_index),
-                    percent(diagnostics.largest_share),
-                )
-            )
-    aid = "The fewer rows carry an estimate, the more it depends on single ones."
-    name = f"Effective rows of {target.name}"
-    head = (
-        "estimator",
-        "effective rows",
-        "share",
-        "half on",
-        "90 % on",
-        "tail index",
-        "largest row",
-    )
-    data = Table("Rows that carry information; a tail index above 0.7 is a warning", head, cells)
-    return Figure(
-        "weights",
-        rows,
-        "% of the rows",
-        name,
-        [(100.0, "all rows")],
-        "rows that carry information",
-        aid,
-        data,
-        target.mark,
-    )
+def _share(reading: Reading, estimate: Estimate | None = None) -> Row | None:
+    """Return the share of rows that carry an estimate."""
+    if estimate is None:
+        return None
+    share = min(estimate.ess / reading.log.n, 1.0)
+    shown, name = percent(share), estimate.estimator
+    tip = f"{name}\n{shown} of the rows, {count(estimate.ess)}"
+    return Row(label=name, value=100 * share, shown=shown, tip=tip, mark=Mark("", "plain"))
 
 
 def _support(reading: Reading) -> Table:

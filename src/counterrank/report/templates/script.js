@@ -177,6 +177,20 @@
           for (const [name, value] of Object.entries(place)) copy.setAttribute(name, value);
           picture.append(copy);
         } else if (node.nodeType === Node.ELEMENT_NODE) {
+          const style = getComputedStyle(node);
+          const box = node.getBoundingClientRect();
+          const filled = style.backgroundColor !== "rgba(0, 0, 0, 0)";
+          const framed = parseFloat(style.borderLeftWidth) > 0;
+          if (box.width && (filled || framed)) {
+            // A badge is a shape of the page, not of an SVG.
+            const shape = document.createElementNS(SVG, "rect");
+            const place = { x: box.left - left, y: box.top + shift, width: box.width, height: box.height };
+            for (const [name, value] of Object.entries(place)) shape.setAttribute(name, value);
+            shape.setAttribute("rx", parseFloat(style.borderRadius) || 0);
+            shape.setAttribute("fill", filled ? style.backgroundColor : "none");
+            if (framed) shape.setAttribute("stroke", style.borderLeftColor);
+            picture.append(shape);
+          }
           node.childNodes.forEach(walk);
         }
       };
