@@ -74,7 +74,9 @@ def test_every_figure_has_an_aid_and_ids_are_unique(model: dict[str, Any]) -> No
     assert all(
         re.search("<figcaption|<caption", figure.split("</figure>")[0]) for figure in figures
     )
-    assert text.count('class="aid"') >= page.tags.count("figure")
+    # What to see stands above a picture or below it.
+    told = sum(text.count(f'class="{style}"') for style in ("aid", "legend", "lead"))
+    assert told >= page.tags.count("figure")
     assert page.tags.count("details") >= 10
     ids = [value for _, name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))

@@ -50,6 +50,7 @@ def values(reading: Reading) -> list[Block]:
         columns=[_value_column(reading, reading.unit, rows)],
         lines=[Line(label=row.label, note=row.note, cells=[row]) for row in rows],
         measure="",
+        aid=f"Each mark is a value, each line its {reading.level_words} interval. Dashed: today.",
     )
     lines = [line for row in reading.result.comparisons if (line := comparison(reading, row))]
     told = [Paragraph(line, detail=BRIEF if len(lines) == 1 else VERBOSE) for line in lines]

@@ -47,7 +47,10 @@ def weights(reading: Reading) -> list[Block]:
     ]
     lines = [Line(label=name, cells=row) for name, row in cells.items()]
     caption = "Rows that carry information, in per cent of all"
-    forest = Forest(kind="weights", caption=caption, columns=columns, lines=lines, measure="")
+    aid = "The fewer rows carry an estimate, the more it depends on single ones."
+    forest = Forest(
+        kind="weights", caption=caption, columns=columns, lines=lines, measure="", aid=aid
+    )
     rows = [
         (
             name,
