@@ -77,7 +77,10 @@ def test_every_figure_has_an_aid_and_ids_are_unique(model: dict[str, Any]) -> No
     # What to see stands above a picture or below it.
     told = sum(text.count(f'class="{style}"') for style in ("aid", "legend", "lead"))
     assert told >= page.tags.count("figure")
-    assert page.tags.count("details") >= 10
+    # A picture is a table with its numbers; nothing has to be opened for them.
+    drawn = [figure for figure in figures if 'class="reading"' not in figure[:20]]
+    assert len(drawn) > 5 and all("<table" in figure for figure in drawn)
+    assert page.tags.count("details") == page.tags.count("summary") > 5
     ids = [value for _, name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
 

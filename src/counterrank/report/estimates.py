@@ -328,17 +328,16 @@ MOST_ABREAST = 4
 def segments(reading: Reading) -> list[Block]:
     """Return the segments of all policies, four side by side, the first four open; other metrics are folded."""
     first, *further = _segment_forests(reading)
-    folds = [Fold(f"The same for {_names(forest)}", [forest]) for forest in further]
+    names = [", ".join(column.name for column in forest.columns) for forest in further]
+    folds = [
+        Fold(f"The same for {name}", [forest]) for name, forest in zip(names, further, strict=True)
+    ]
     for metric in reading.result.metrics:
         if not metric.primary and metric.segments:
             alike = _segment_forests(reading_of(reading, metric))
             folds += [Fold(f"The same for {metric.name}", alike)] if alike[0].lines else []
     lead = " ".join(_differs(first))
     return section("For whom", "segments", first, *folds, lead=lead)
-
-
-def _names(forest: Forest) -> str:
-    return ", ".join(column.name for column in forest.columns)
 
 
 def _differs(forest: Forest) -> Iterator[str]:

@@ -174,11 +174,6 @@ def _note(note: Note) -> Markup:
     return tag("li", sign, tag("div", unseen, told, *lines), class_=f"check {note.status}")
 
 
-def _chip(chip: Chip) -> Markup:
-    sign = tag("span", SIGNS.get(chip.level, ""), aria_hidden="true")
-    return tag("span", sign, " ", chip.text, class_=f"chip {chip.level}")
-
-
 #: Columns that fit side by side on the screen of a phone.
 _NARROW = 4
 
@@ -212,7 +207,9 @@ def _line(table: Table, row: Sequence[Cell], style: str, sides: list[str], *, wi
 def _cell(cell: Cell) -> Any:
     match cell:
         case Chip():
-            return _chip(cell) if cell.text else ""
+            sign = tag("span", SIGNS.get(cell.level, ""), aria_hidden="true")
+            chip = tag("span", sign, " ", cell.text, class_=f"chip {cell.level}")
+            return chip if cell.text else ""
         case Link():
             return tag("a", cell.text, href=cell.href)
     return cell
