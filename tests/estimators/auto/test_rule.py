@@ -213,6 +213,21 @@ def test_whole_rankings_need_no_allowance_where_their_interval_is_shorter():
     assert wide.centre.tolist() == [0, 1, 0, 0] and estimate_of(less, wide).unreached == 0.5
 
 
+def test_the_interval_moves_continuously_to_whole_rankings_as_theirs_gets_shorter():
+    def given(error):
+        errors = [0.0, 0.2, 0.1, error]
+        return summary([1.5, 1.6, 9.0, 2.0], errors, alone=0.5, jointly=0.8, **MODELLED)
+
+    errors = np.linspace(0.1, 0.5, 8001)
+    found = [decide(given(error)) for error in errors]
+    centres = np.array([decision.centre @ [1.5, 1.6, 9.0, 2.0] for decision in found])
+    assert centres[0] == 2.0 and centres[-1] == pytest.approx(1.6)
+    # At once it would be a step of .4.
+    assert np.abs(np.diff(centres)).max() < 0.01
+    halves = [half_of_lift(given(e), d) for e, d in zip(errors, found, strict=True)]
+    assert np.abs(np.diff(halves)).max() < 0.02
+
+
 @pytest.mark.parametrize("error", [0.03, 0.05, 0.2])
 def test_the_interval_has_room_on_both_sides_of_estimate_and_centre(error):
     """1.9 standard errors of the difference are chance, but the corrected estimate errs less than the difference."""

@@ -23,6 +23,8 @@ MODELS, AIMED = "models", "aimed"
 DIFFER = "estimate and centre differ"
 #: Distance of estimate and centre, in half-widths, that is a rounding.
 ROUNDING = 1e-9
+#: Intervals whose lengths differ by a smaller share are about as long.
+ALIKE = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,14 +184,33 @@ def decide(
         ]
     else:
         candidates = [Decision.centred(summary, centre, {"given": float(allowance)}, unknown)]
-    halves = [half_of_lift(summary, candidate) for candidate in candidates]
-    chosen = candidates[int(np.argmin(halves))]
+    chosen = candidates[0]
+    for candidate in candidates[1:]:
+        chosen = shorter(summary, chosen, candidate, unknown)
     apart = abs(float((weights - chosen.centre) @ summary.value[1 : 1 + J]))
     parts = chosen.parts
     # Less is rounding: the estimate is the centre.
-    if apart > ROUNDING * min(halves):
+    if apart > ROUNDING * half_of_lift(summary, chosen):
         parts = parts | {DIFFER: apart / 2}
     return replace(chosen, weights=weights, parts=parts, steps=tuple(steps))
+
+
+def shorter(summary: Summary, first: Decision, second: Decision, unknown: float) -> Decision:
+    """Return the decision with the shorter interval, or one between them where both are about as long.
+
+    Otherwise a small change of the log would move the interval from one centre to the other at once.
+    """
+    ratio = half_of_lift(summary, first) / max(half_of_lift(summary, second), 1e-300)
+    share = min(0.5 + (ratio - 1.0) / (2.0 * ALIKE), 1.0)
+    if not share > 0.0:
+        return first
+    if share == 1.0:
+        return second
+    parts = {name: (1.0 - share) * bias for name, bias in first.parts.items()}
+    for name, bias in second.parts.items():
+        parts[name] = parts.get(name, 0.0) + share * bias
+    centre = (1.0 - share) * first.centre + share * second.centre
+    return Decision.centred(summary, centre, parts, unknown)
 
 
 def faded(values: Floats, counted: Floats) -> Floats:
