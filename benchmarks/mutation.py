@@ -239,6 +239,7 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "part = rankings if rankings.m <= _PART",
     ),  # a part of everything is everything
     ("statistics/betting.py", "60", "_BET_HALVINGS = 60"),
+    ("statistics/quantity.py", "1.0", "np.clip(np.nan_to_num(shares), -1.0, 1.0)"),  # rounding only
     ("statistics/quantity.py", "44", "_HALVINGS = 44"),  # one more halving, below rounding
     # The width is flat in it: a wrong guess of the final size costs as much.
     ("statistics/quantity.py", "Add", "return n * (spent + math.log(spent + 1))"),

@@ -82,6 +82,21 @@ def test_an_error_is_no_smaller_than_the_spread_over_replicas():
     # Replicas of a lift are those of its two values, replica by replica.
     old = replace(mean(SUMS, 2), replicas=np.array([1.0, 3.0, 8.0]))
     assert (new - old).stderr == pytest.approx(np.std([0.0, 0.0, 6.0], ddof=1))
+    # Two replicas are the fewest that spread.
+    assert replace(new, replicas=100 * replicas[:2]).stderr == pytest.approx(math.sqrt(2) * 100)
+
+
+def test_what_was_subtracted_comes_back_when_it_is_added():
+    """A difference of a difference moves with folds and replicas as its terms do, sign and all."""
+    rng = np.random.default_rng(4)
+    new, old = (
+        replace(mean(SUMS, column), refits=rng.normal(size=4), replicas=rng.normal(size=5))
+        for column in (1, 2)
+    )
+    again = new - old + old
+    np.testing.assert_allclose(again.refits, new.refits, rtol=1e-12)
+    np.testing.assert_allclose(again.replicas, new.replicas, rtol=1e-12)
+    assert (again - new).stderr == pytest.approx(0.0, abs=1e-12)
 
 
 def test_intervals_of_quantities_have_room_for_bias_and_few_rows():
