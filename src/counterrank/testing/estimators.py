@@ -93,14 +93,7 @@ def check_estimator(
     assert (repeated.value, repeated.stderr) == (original.value, original.stderr), (
         "two runs with one seed differ"
     )
-    frozen = replace(
-        log, action=log.action.copy(), reward=log.reward.copy(), bucket=log.bucket.copy()
-    )
-    for array in (frozen.action, frozen.reward, frozen.context, frozen.bucket):
-        assert array is not None
-        # Writing to a read-only array raises.
-        array.setflags(write=False)
-    estimate(frozen)
+    estimate(_read_only(log))
     _chunking(estimator, log, original, seed)
     mixed = log.where(np.ones(log.n, dtype=bool)).take(rng.permutation(log.n))
     _same(estimate(mixed).value, original.value, "the order of rows changes the value")
@@ -126,6 +119,17 @@ def check_estimator(
         exact = estimate(exact_log(world)).value
         law = f"{estimator.name} is biased on an enumerated space"
         _same(exact, float(world.value.sum()), law)
+
+
+def _read_only(log: RankingLog) -> RankingLog:
+    """Return the same log, whose arrays raise where they are written to."""
+    frozen = replace(
+        log, action=log.action.copy(), reward=log.reward.copy(), bucket=log.bucket.copy()
+    )
+    for array in (frozen.action, frozen.reward, frozen.context, frozen.bucket):
+        assert array is not None
+        array.setflags(write=False)
+    return frozen
 
 
 def _well_formed(estimate: Estimate, log: RankingLog) -> None:

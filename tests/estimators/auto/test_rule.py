@@ -1,6 +1,7 @@
 """The rule by itself: a pure function of means and covariances, moved and bounded as it says."""
 
 from dataclasses import replace
+from itertools import combinations, product
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +20,7 @@ from counterrank.estimators.auto.rule import (
     basis_of,
     combined,
     decide,
+    expected_squares,
     half_of_lift,
     threshold,
 )
@@ -32,6 +34,30 @@ from counterrank.statistics import (
     bias_aware_value,
     critical_value,
 )
+
+
+def test_expected_squares_of_weights_are_those_of_every_page():
+    """Ratios of four positions that take two values each, with mean one: 16 pages, weighed one by one."""
+    rng, K = np.random.default_rng(5), 4
+    high, chance = rng.uniform(1.2, 3.0, K), rng.uniform(0.1, 0.3, K)
+    values = np.stack([high, (1 - chance * high) / (1 - chance)])  # (2, K), of mean one
+    chances = np.stack([chance, 1 - chance])
+
+    def weight(ratios, k, most):
+        others = [ratios[j] - 1 for j in range(K) if j != k]
+        sets = (subset for size in range(most) for subset in combinations(others, size))
+        return ratios[k] * sum(np.prod(subset) for subset in sets)
+
+    expected = dict.fromkeys(("order-2", "order-3", "ips"), 0.0)
+    for page in product((0, 1), repeat=K):
+        ratios, share = values[page, np.arange(K)], chances[page, np.arange(K)].prod()
+        for name, most in zip(expected, (2, 3, K), strict=True):
+            # The last position is empty: what is not shown has no weight and does not act.
+            shown = np.append(ratios[:-1], 1.0)
+            expected[name] += share * sum(weight(shown, k, most) ** 2 for k in range(K - 1))
+    excess = (chances * values**2).sum(axis=0) - 1
+    squares = expected_squares(("iips", *expected), excess[None], np.arange(K)[None] < K - 1)
+    assert squares[:, 0] == pytest.approx([0.0, *expected.values()], rel=1e-12)
 
 
 def summary(values, errors, *, models=(), members=("iips", "ips"), earned=1.0, **changes):

@@ -439,11 +439,7 @@ def random(  # noqa: PLR0913
     names, masks = six(K, rng, as_published=as_published)
     contextual = (not as_published) if context_policies is None else context_policies
     old = Linear(rng.uniform(0, 1, (actions, d)) * contextual, rng.uniform(0, 1, actions))
-    if as_published:
-        common = rng.uniform(-1, 1, d)
-        base = standardised(common + rng.uniform(-1, 1, (actions, d)), rng.uniform(-1, 1, actions))
-    else:
-        base = Linear(rng.standard_normal((actions, d)), rng.standard_normal(actions))
+    base = _base(rng, actions, d, as_published=as_published)
     effect, triple = _effects(rng, reward, K, actions, as_published=as_published)
     # Not used: worlds of one seed stay what they were when policies could differ by position.
     rng.standard_normal((K, actions))
@@ -465,6 +461,14 @@ def random(  # noqa: PLR0913
         reward_model=reward,
         groups=groups,
     )
+
+
+def _base(rng: np.random.Generator, actions: int, d: int, *, as_published: bool) -> Linear:
+    """Return what each action earns by itself."""
+    if not as_published:
+        return Linear(rng.standard_normal((actions, d)), rng.standard_normal(actions))
+    common = rng.uniform(-1, 1, d)
+    return standardised(common + rng.uniform(-1, 1, (actions, d)), rng.uniform(-1, 1, actions))
 
 
 def _effects(
