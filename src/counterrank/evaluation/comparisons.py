@@ -14,7 +14,14 @@ from counterrank.common.findings import FAILED, PASSED
 from counterrank.estimators import Estimate, Traits
 from counterrank.estimators.weights.diagnostics import mean_weight_test, tail_index
 from counterrank.estimators.weights.thresholds import SIGNIFICANT, THRESHOLDS
-from counterrank.evaluation.result import Comparison, Level, OrderPoint, Segment, SegmentLift
+from counterrank.evaluation.result import (
+    Comparison,
+    Level,
+    OrderPoint,
+    Segment,
+    SegmentLift,
+    weakest,
+)
 from counterrank.statistics import (
     ONCE,
     Looks,
@@ -160,7 +167,9 @@ def compare(
     )
 
 
-def segment_table(groups: Mapping[str, Mapping[Group, Estimate]]) -> tuple[Segment, ...]:
+def segment_table(
+    groups: Mapping[str, Mapping[Group, Estimate]], level: float, looks: Looks
+) -> tuple[Segment, ...]:
     """Return a row for each target, column and group, largest lift first within a column."""
     rows = [
         Segment(
@@ -175,12 +184,17 @@ def segment_table(groups: Mapping[str, Mapping[Group, Estimate]]) -> tuple[Segme
             n=estimate.n,
             ess=estimate.ess,
             lift=lift,
-            evidence=evidence_of(estimate),
+            # Flags keep a group from being reliable.
+            evidence=weakest(
+                enough_rows(estimate), "directional" if estimate.flags else "reliable"
+            ),
             flags=estimate.flags,
         )
         for estimates in groups.values()
         for ((column, label), estimate), lift in zip(
-            estimates.items(), _lifts_of(list(estimates.values())), strict=True
+            estimates.items(),
+            lifts_in_groups([estimate.pair for estimate in estimates.values()], level, looks),
+            strict=True,
         )
     ]
 
@@ -189,11 +203,6 @@ def segment_table(groups: Mapping[str, Mapping[Group, Estimate]]) -> tuple[Segme
         return row.target, row.column, float(lift), row.label
 
     return tuple(sorted(rows, key=order))
-
-
-def _lifts_of(estimates: Sequence[Estimate]) -> list[SegmentLift]:
-    pairs = [estimate.pair for estimate in estimates]
-    return lifts_in_groups(pairs, estimates[0].level, estimates[0].looks)
 
 
 def lifts_in_groups(
@@ -227,9 +236,3 @@ def enough_rows(estimate: Estimate) -> Level:
     if FAILED in statuses:
         return "insufficient"
     return "reliable" if statuses == {PASSED} else "directional"
-
-
-def evidence_of(estimate: Estimate) -> Level:
-    """Return the evidence level of a group from its rows, effective rows and flags."""
-    level = enough_rows(estimate)
-    return "directional" if level == "reliable" and estimate.flags else level

@@ -114,7 +114,7 @@ def judge(
         verdict(no_better(findings_of, options.baseline)),
         compare(table, fits, options.level, options.looks) if several else (),
         groups if table.groups else {},
-        segment_table(groups) if table.groups else (),
+        segment_table(groups, options.level, options.looks) if table.groups else (),
     )
 
 

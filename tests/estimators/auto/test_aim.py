@@ -20,7 +20,7 @@ from counterrank.estimators.auto.nuisances import (
     span_of,
 )
 from counterrank.estimators.auto.rule import decide
-from counterrank.estimators.auto.solving import summary_of
+from counterrank.estimators.auto.solving import MemberTable
 from counterrank.estimators.base import View, Workspace
 from counterrank.models import page_policy, paired_draws
 
@@ -147,7 +147,7 @@ def test_the_sums_of_the_pass_are_those_of_the_rows():
     t = h - by_logger
     terms = state.sums.rows.total[state.sums.numbers([(fit.key, ("aim", j)) for j in range(3)])]
     np.testing.assert_allclose(terms[:2], [t @ e, t @ h], rtol=1e-9)
-    summary = summary_of(fit, state.sums, state.extras[fit.key])
+    summary = MemberTable.solved(fit, state.sums, state.extras[fit.key]).summary
     c = correction(terms / log.n) @ (terms / log.n)
     models, aimed = summary.value[1], summary.value[2]
     assert summary.members[:2] == ("models", "aimed")

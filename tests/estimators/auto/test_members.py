@@ -14,7 +14,7 @@ from counterrank.estimators import DR, View, Workspace
 from counterrank.estimators.auto.auto import AutoFit
 from counterrank.estimators.auto.members import members_of, tails_of, weights_of
 from counterrank.estimators.auto.rule import expected_squares
-from counterrank.estimators.auto.solving import summary_of
+from counterrank.estimators.auto.solving import MemberTable
 from counterrank.estimators.crossfit import NO_MODELS, Prediction, folds_of
 from counterrank.models import RewardModel
 from counterrank.policies import Candidates, attraction, parse_policy
@@ -85,7 +85,7 @@ def members(log, model, **options):
     fit.limit = np.inf
     state = fit.sums(log)
     rows = fit.estimate(state).details["members"]
-    return summary_of(fit, state.sums, state.extras[fit.key]), {
+    return MemberTable.solved(fit, state.sums, state.extras[fit.key]).summary, {
         m["member"]: m["value"] for m in rows
     }
 
@@ -181,7 +181,7 @@ def test_rows_of_a_unit_count_once():
         workspace = Workspace(MemorySource(log, threads=1), "new", **options)
         fit = AutoFit(workspace, NO_MODELS, (), 0.0)
         state = fit.sums(log)
-        found[name] = summary_of(fit, state.sums, state.extras[fit.key])
+        found[name] = MemberTable.solved(fit, state.sums, state.extras[fit.key]).summary
     assert found["once"].units == len(RANKINGS)
     used = len(np.unique(twice.bucket))  # units may share a bucket
     assert found["twice"].units == used <= len(RANKINGS)

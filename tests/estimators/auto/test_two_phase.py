@@ -12,7 +12,7 @@ from counterrank.estimators import Workspace, crossfit
 from counterrank.estimators.auto.auto import AutoFit
 from counterrank.estimators.auto.members import add_second_phase, calibration
 from counterrank.estimators.auto.nuisances import fit_aimed
-from counterrank.estimators.auto.solving import summary_of
+from counterrank.estimators.auto.solving import MemberTable
 from counterrank.research.simulate import World
 
 WORLD = World(seed=5, behavior="dbn", K=4, items=10)
@@ -40,7 +40,7 @@ def summed_up(log, models, seed):
     fit.limit = 10.0  # the same for any rate
     state = fit.sums(log)
     more = replace(state.extras[fit.key], folds=np.zeros((0, 4)))
-    found = summary_of(fit, state.sums, more)
+    found = MemberTable.solved(fit, state.sums, more).summary
     return found.value[1:3], np.diag(found.covariance)[1:3], found
 
 

@@ -157,11 +157,6 @@ def solved(
     )
 
 
-def summary_of(fit: AutoFit, sums: ColumnSums, auto_sums: AutoSums) -> Summary:
-    """Return what the rule decides on."""
-    return MemberTable.solved(fit, sums, auto_sums).summary
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class MemberTable:
     """The members over sums: as quantities, and as the rule sees them.
