@@ -99,6 +99,13 @@ def test_assuming_less_is_a_strict_order_that_follows_from_what_each_allows():
     }
 
 
+def test_learnt_behaviour_is_judged_by_orders_above_pairs_and_ratios_judge_nothing():
+    assert not traits("order-2").assumes_less(traits("aips"), 4)
+    assert traits("order-3").assumes_less(traits("aips"), 4)
+    alone = {name for name in registry.names() if traits(name).weighs_alone}
+    assert alone == {"ips", "iips", "rips", "aips", "order-2", "order-3"}
+
+
 def test_values_are_called_by_their_word():
     assert [weights_word(w) for w in (3, "aips", np.eye(2, dtype=bool))] == [
         "order-3",

@@ -22,6 +22,7 @@ from counterrank.estimators.auto.rule import (
     decide,
     expected_squares,
     half_of_lift,
+    left_open,
     threshold,
 )
 from counterrank.estimators.auto.solving import Members, MemberTable, solution_of
@@ -82,6 +83,23 @@ def test_the_quantile_covers_exactly_at_the_stated_bias(bias, level):
     assert ndtr(c - bias) - ndtr(-c - bias) == pytest.approx(level, abs=1e-11)
     assert bias_aware_value(-bias, level) == c
     assert max(critical_value(level), bias) <= c <= critical_value(level) + bias + 1e-12
+
+
+def test_what_was_not_taken_of_a_difference_is_left_open():
+    open_after = {
+        share: left_open(summary([1.0, 1.3], [0.1, 0.1]), [MemberStep("ips", 0.3, error, share)])
+        for share, error in ((0.0, 0.1), (0.4, 0.1), (0.5, 0.8))
+    }
+    assert [*map(sum, (bounds.values() for bounds in open_after.values()))] == pytest.approx(
+        [0.3, 0.6 * 0.3, 0.5 * 0.8]
+    )
+
+
+def test_what_lists_leave_unknown_makes_the_interval_of_the_lift_longer():
+    given = summary([1.0, 1.0], [0.3, 0.4])
+    decision = replace(decide(given), centre=np.array([1.0, 0.0]), parts={}, unknown=0.04)
+    half = bias_aware_half(np.sqrt(0.01**2 + 0.3**2 + 0.04), 0.0, 0.95, given.units - 1)
+    assert half_of_lift(given, decision) == pytest.approx(half, rel=1e-12)
 
 
 def test_few_units_take_the_t_quantile():
