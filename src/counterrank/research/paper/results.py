@@ -21,7 +21,7 @@ from functools import cache
 from io import StringIO
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -49,10 +49,6 @@ from counterrank.research.summary import (
     summarise,
     with_interval,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 #: What tables and pictures call the metrics.
 TITLES = {"mse": "MSE / V²", "squared_bias": "squared bias / V²", "variance": "variance / V²"}
@@ -140,7 +136,10 @@ def paired_table(rows: Rows, reference: str) -> str:
     comparisons = paired(rows, reference)
     seeds = min((p["seeds"] for p in comparisons), default=0)
     texts = ((p["estimator"], p["x"], with_interval(p, "ratio")) for p in comparisons)
-    note = f"From the same {seeds} seeds, with 95 % intervals (Student's t of the logarithm)."
+    note = (
+        f"From the same {seeds} seeds, with 95 % intervals (Student's t of the logarithm), which are too "
+        "short where few seeds carry the error, as with heavy weights."
+    )
     return grid(f"MSE divided by that of {reference}", texts, note)
 
 
