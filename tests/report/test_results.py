@@ -1,6 +1,8 @@
 """Results of every command: the same five methods, read back from their files, explained, and as their schemas say."""
 
 import json
+import re
+from html import unescape
 from pathlib import Path
 
 import jsonschema
@@ -10,7 +12,10 @@ import pytest
 import counterrank as cr
 from counterrank.checks import audit_log
 from counterrank.common.errors import ConfigError
+from counterrank.common.records import printed
+from counterrank.report import html
 from counterrank.report.explaining import MOST_LINES, explained, repro
+from counterrank.report.forest import STATES, Forest
 from counterrank.report.loading import KINDS
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "reference" / "schemas"
@@ -194,3 +199,76 @@ def test_the_command(results, tmp_path):
     assert "b" in told.output and "It does not say" in told.output
     told = CliRunner().invoke(main, ["explain", "--repro", str(tmp_path / "r.json")])
     assert json.loads(told.output)["schema"] == "counterrank/evaluation/2"
+
+
+def numbers_of(text: str) -> str:
+    """The text with every kind of space as one, so that tables and sentences can be compared."""
+    return re.sub(r"[\s\u00a0\u202f]+", " ", re.sub("<[^>]+>", " ", text)).replace("\\", "")
+
+
+@pytest.mark.parametrize("name", [one.NAME for one in KINDS.values() if one.NAME != "audit"])
+def test_headline_rows_terminal_markdown_and_notebook_agree(results, name):
+    """Every cell of the picture, for every policy: its number, its interval and what to do, wherever they are told."""
+    document = results[name].document()
+    forest = next(block for block in document.blocks if isinstance(block, Forest))
+    told = {
+        "page": numbers_of(unescape(html.page(document))),
+        "notebook": numbers_of(unescape(html.fragment(document))),
+        "markdown": numbers_of(unescape(results[name].to_markdown())),
+        "terminal": numbers_of(printed(results[name], 200)),
+        "narrow": numbers_of(printed(results[name], 80)),
+        "summary": numbers_of(results[name].summary()),
+    }
+    shown = [cell for line in forest.lines for cell in line.cells if cell is not None]
+    assert shown and forest.lines[0].state
+    for where, text in told.items():
+        for line in forest.lines:
+            assert numbers_of(line.label) in text, (where, line.label)
+            assert STATES[line.state].badge in text, (where, line.state)
+        for cell in shown:
+            assert numbers_of(cell.shown) in text, (where, cell.shown)
+            assert numbers_of(cell.reach) in text, (where, cell.reach)
+    # The headline does to each policy what its badge says.
+    pieces = getattr(document.title, "pieces", ())
+    for line in forest.lines:
+        verb = STATES[line.state].verb
+        if (line.label,) in pieces and verb:
+            before = "".join("".join(p) for p in pieces[: pieces.index((line.label,))])
+            last = max(
+                (before.rfind(state.verb), state.verb) for state in STATES.values() if state.verb
+            )
+            assert last[1] == verb, (line.label, document.title)
+
+
+def test_the_picture_has_the_numbers_of_the_json(results):
+    """Of every target, arm, pair and option; in per cent of the baseline where the picture is."""
+
+    def drawn(name):
+        forest = next(b for b in results[name].document().blocks if isinstance(b, Forest))
+        return {line.label: line.cells[0] for line in forest.lines if line.cells[0] is not None}
+
+    written = {name: json.loads(result.to_json()) for name, result in results.items()}
+    chosen = written["evaluation"]["recommended"]
+    for row in written["evaluation"]["lift"]:
+        if chosen[row["target"]] == row["estimator"]:
+            assert drawn("evaluation")[row["target"]].value == pytest.approx(100 * row["relative"])
+    for row in written["A/B test"]["lifts"]:
+        cell, relative = drawn("A/B test")[row["to"]], row["relative"]
+        ends = [100 * relative[key] for key in ("value", "low", "high")]
+        assert [cell.value, cell.low, cell.high] == pytest.approx(ends)
+    learned = written["learned policy"]
+    cell = drawn("learned policy")[learned["name"]]
+    scale = 100 / learned["logger"]["value"]
+    assert [cell.low, cell.value] == pytest.approx(
+        [scale * learned["lift"][key] for key in ("low", "value")]
+    )
+    option = written["plan"]["options"][written["plan"]["chosen"]]
+    forest = next(b for b in results["plan"].document().blocks if isinstance(b, Forest))
+    # Several options may be of one kind; the one to serve stands first.
+    assert forest.lines[0].state == "serve"
+    assert forest.lines[0].cells[0].value == pytest.approx(-100 * option["cost"]["value"])
+    for pair in written["validation"]["pairs"]:
+        if pair["predicted"] is not None:
+            cell = drawn("validation")[pair["to"]]
+            assert cell.value == pytest.approx(100 * (pair["predicted"] / pair["base"] - 1))
+            assert cell.second.value == pytest.approx(100 * (pair["earned"] / pair["base"] - 1))

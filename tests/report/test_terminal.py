@@ -130,3 +130,14 @@ def test_a_recommended_estimate_without_value_stands_first() -> None:
     model["estimates"][0].update(value=None, low=None, high=None, stderr=None, estimable=False)
     table = shown(model).partition("Estimates")[2]
     assert table.index("★ auto") < table.index("ips")
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_the_bias_allowance_is_never_left_out(width):
+    model = sample.model()
+    for row in model["estimates"]:
+        row["allowance"] = 0.0123
+    model["metrics"][0]["estimates"] = model["estimates"]
+    text = sample.shown(model, width)
+    assert "bias" in text and text.count("± 0.012 ") == len(model["estimates"])
+    assert max(map(len, text.splitlines())) <= width

@@ -43,10 +43,15 @@ def plain(value: Any, error: Any = None, *, sign: bool = False) -> str:
     ('0.483', '+0.031', '–')
     >>> plain(2.07e9, 6.6e8, sign=True), plain(756_801_774, 6.6e8), plain(3.2e-9, 1e-10)
     ('+2.1\xa0billion', '757\xa0million', '3.20e-09')
+    >>> plain(0.0, 1e-12), plain(1e-17), plain(0.0, 0.02)
+    ('0', '0', '0.000')
     """
     if not known(value):
         return NONE
     size, error = abs(value), error if known(error) else 0.0
+    # What rounding left is nothing, and has no decimals.
+    if size <= _ROUNDING and error < _TINY:
+        return "0"
     # Eight decimals would leave nothing of a tiny number that its error supports.
     if size >= _BEYOND_WORDS or (_ROUNDING < size < _TINY and error < _TINY):
         return _text(value, ".2e", sign=sign)
