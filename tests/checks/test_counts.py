@@ -20,7 +20,7 @@ from counterrank.checks.propensities import (
     steps,
 )
 from counterrank.checks.rewards import BINS, page_sums, reward_sums
-from counterrank.checks.rows import REWARDS, ROBOTS, _by_unit
+from counterrank.checks.rows import REWARDS, ROBOTS, UNITS_TOLD_APART
 from counterrank.checks.weights import GROUP_WEIGHTS, WEIGHTS, ContextCut, lift_sums
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View
@@ -376,9 +376,13 @@ def test_habits_of_units_are_the_same_in_any_batches():
     reward = (rng.random((60, 4)) < 0.4) * (log.action >= 0)
     log = log.changed(reward=reward.astype(float), unit=rng.integers(0, 9, 60).astype(str))
     subject = Subject(log)
-    whole = _by_unit(ROBOTS.count(log, subject))
+    habits = ROBOTS.count(log, subject).sums["habits"]
     parts = [ROBOTS.count(part, subject) for part in log.chunks(7)]
-    assert (_by_unit(sum(parts[1:], start=parts[0])) == whole).all()
+    total = sum(parts[1:], start=parts[0])
+    assert (total.sums["habits"] == habits).all()
+    # However many batches and units there are, the counts take as much room.
+    assert habits.shape == (2 + log.K, UNITS_TOLD_APART) and not total.lists
+    whole = habits.T[habits[0] > 0]
     naive = []
     for unit in set(log.unit.tolist()):
         rows = log.unit == unit

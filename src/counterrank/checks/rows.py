@@ -25,6 +25,7 @@ from counterrank.common.messages import rewards_missing, say
 from counterrank.common.texts import comma_separated, in_percent
 from counterrank.data.columns import as_texts, column_of, epoch_unit
 from counterrank.data.log import RankingLog
+from counterrank.kernels import hashing
 
 #: Columns that look like time, in order of preference.
 TIME_NAMES = ("timestamp", "time", "datetime", "date", "day", "ts")
@@ -122,6 +123,8 @@ RECURRING = 0.01
 #: Units that are looked at have so many rows, and so many times the usual number. Those of a robot have so
 #: many times the usual rewards for each page, and together at least this share of all.
 BUSY_ROWS, BUSY, GREEDY, GREEDY_SHARE = 20, 3.0, 2.5, 0.05
+#: Units are counted in so many places.
+UNITS_TOLD_APART = 32_768
 #: Pages of a unit from which it is seen that it clicks on everything, or on one position; units that do so
 #: always, for each that nearly does, and the fewest.
 PAGES_EACH, PAGES_OF_HABIT = 3, (6, 8)
@@ -289,23 +292,20 @@ def _count_robots(batch: RankingLog, subject: Subject) -> Tally:
         sums["context"] = np.bincount(bins.astype(np.int64), minlength=int(_CONTEXTS))
     hits, counts = subject.page_counts(batch)
     sums["rewarded"] = counts["pages"]
-    return Tally(sums=sums, lists={} if batch.unit is None else _habits(batch, subject, hits))
+    if batch.unit is not None:
+        sums["habits"] = _habits(batch, subject, hits)
+    return Tally(sums=sums)
 
 
-def _habits(batch: RankingLog, subject: Subject, hits: Ints) -> dict[str, NDArray[Any]]:
-    """Return of each unit its number, and its pages, rewards, and rewards at each position (U, 2 + K)."""
-    codes, unit = np.unique(as_numbers(np.asarray(batch.unit)), return_inverse=True)
-    rewarded = subject.rewarded(batch).T.astype(float)
-    counts = sums_by(
-        unit.reshape(-1), len(codes), [np.ones(batch.n), hits.astype(float), *rewarded]
-    )
-    return {"unit": codes.astype(np.int64), "habits": counts.T}
+def _habits(batch: RankingLog, subject: Subject, hits: Ints) -> Floats:
+    """Return pages, rewards, and rewards at each position of units (2 + K, UNITS_TOLD_APART), by a hash of the unit.
 
-
-def _by_unit(tally: Tally) -> Floats:
-    """Return pages, rewards, and rewards at each position of every unit (U, 2 + K), whatever batches it is in."""
-    codes, unit = np.unique(tally.lists["unit"], return_inverse=True)
-    return sums_by(unit.reshape(-1), len(codes), tally.lists["habits"].T).T
+    A fixed number of places, however long the log is; units that share one are taken together.
+    """
+    unit = as_numbers(np.asarray(batch.unit)).astype(np.int64).astype(np.uint64)
+    place = (np.asarray(hashing.mixed(unit)) % np.uint64(UNITS_TOLD_APART)).astype(np.int64)
+    numbers = [np.ones(batch.n), hits.astype(float), *subject.rewarded(batch).T.astype(float)]
+    return sums_by(place, UNITS_TOLD_APART, numbers)
 
 
 def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
@@ -341,8 +341,9 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
             "robots that click on everything, or a page view counted as a click on each item",
             "drop these rankings, or correct the rewards",
         )
-    if "unit" in tally.lists:
-        units = _by_unit(tally)
+    if "habits" in tally.sums:
+        units = tally.sums["habits"].T
+        units = units[units[:, 0] > 0]
         findings += [*_always(units), *(_greedy(units) or _active(units))]
     return findings or ROBOTS.passed("no context and no pattern of rewards looks like a robot's")
 
