@@ -2,8 +2,9 @@
 
     python -m benchmarks.audit_power [--rows 6000] [--seeds 2] [--first 0] [--only NAME,NAME] [--fresh | --judge]
 
-Without an option: one row for each code, over all kinds of errors and of healthy services. `--fresh` counts
-only those that set no threshold (`benchmarks.other_services`). `--judge` evaluates these: which broken logs
+Without an option: one row for each code, over all kinds of errors and of healthy services. Power is the share
+of logs in which it speaks, of the kinds of errors in which it speaks at all; with one seed that says nothing.
+`--fresh` counts only those that set no threshold (`benchmarks.other_services`). `--judge` evaluates these: which broken logs
 are called reliable although the interval misses the truth, and whether a healthy log with a question gets
 back, once it is answered, the decision and the evidence that it has without the audit.
 """
@@ -64,15 +65,12 @@ def _chosen(given: argparse.Namespace, logs: object, *, fresh: bool) -> Logs:
 def power(given: argparse.Namespace) -> None:
     """Print one row for each code."""
     spoken: dict[str, dict[str, int]] = defaultdict(Counter)
-    first: dict[str, Counter[str]] = defaultdict(Counter)
     logs: Counter[str] = Counter()
     for name, world in _chosen(given, faults, fresh=given.fresh):
         told = of_audit(audited(world), "new")
         logs[name] += 1
         for code in {finding.code for finding in told}:
             spoken[code][name] += 1
-        for code in {finding.code for finding in told if finding.stands}:
-            first[code][name] += 1
     accused: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for _, world in _chosen(given, services, fresh=given.fresh):
@@ -80,16 +78,14 @@ def power(given: argparse.Namespace) -> None:
         refuted = any(finding.status is FAILED for finding in told)
         counts.update(["logs"] + ["refuted"] * refuted + ["asked"] * bool(told))
         accused.update({finding.code for finding in told})
-    print("| code | kinds of errors | power | as the cause | healthy logs accused | such as |")
-    print("|---|---|---|---|---|---|")
+    print("| code | kinds of errors | power | healthy logs accused | such as |")
+    print("|---|---|---|---|---|")
     for code in sorted({*spoken, *accused}, key=lambda code: (-len(spoken[code]), code)):
         kinds = spoken[code]
         seen, every = sum(kinds.values()), sum(logs[name] for name in kinds)
-        such = max(kinds, key=lambda name: (first[code][name], kinds[name]), default="")
+        such = max(kinds, key=kinds.__getitem__, default="")
         rate = f"{100 * seen / every:.0f} %" if every else ""
-        print(
-            f"| `{code}` | {len(kinds)} | {rate} | {sum(first[code].values())} | {accused[code]} | {such} |"
-        )
+        print(f"| `{code}` | {len(kinds)} | {rate} | {accused[code]} | {such} |")
     unseen = sum(
         times for name, times in logs.items() if not any(name in kinds for kinds in spoken.values())
     )
