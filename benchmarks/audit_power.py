@@ -4,9 +4,9 @@
 
 Without an option: one row for each code, over all kinds of errors and of healthy services. Power is the share
 of logs in which it speaks, of the kinds of errors in which it speaks at all; with one seed that says nothing.
-`--fresh` counts only those that set no threshold (`benchmarks.other_services`). `--judge` evaluates these: which broken logs
-are called reliable although the interval misses the truth, and whether a healthy log with a question gets
-back, once it is answered, the decision and the evidence that it has without the audit.
+`--fresh` counts only those that set no threshold (`benchmarks.other_services`). `--judge` evaluates these: which
+broken logs are called reliable although the interval misses the truth, and whether a healthy log with a question
+gets back, once it is answered, the evidence and the decision that it has without the question.
 """
 
 import argparse
