@@ -308,8 +308,7 @@ def audit_file(
 
     Examples
     --------
-    >>> import counterrank as cr
-    >>> print(cr.audit_file("log.parquet", ["new"]))  # doctest: +SKIP
+    >>> print(audit_file("log.parquet", ["new"]))  # doctest: +SKIP
     """
     reading = {"require_propensity": False, **reading}
     try:
