@@ -499,7 +499,12 @@ class _Resolver:
         # What the user gave a role is no guess.
         mapped = {name for name in self.options.columns.values() if isinstance(name, str)}
         used = _columns_of(*fields.values(), *policies.values()) | mapped
-        guesses = {stem: field for stem, field in self.guesses() if not used & set(field.columns)}
+        # Where scores say how the logger draws, its logged probabilities are left over, and no target.
+        guesses = {
+            stem: field
+            for stem, field in self.guesses()
+            if stem != LOGGING and not used & set(field.columns)
+        }
         return policies | guesses, list(guesses)
 
     def with_probabilities(self, names: Iterable[str]) -> dict[str, Field]:
