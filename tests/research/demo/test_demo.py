@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -72,9 +73,11 @@ def test_run_prints_the_truth_and_writes_the_reports(tmp_path: Path) -> None:
     assert "clicks per page" in page and len(page) < 1_000_000
     assert "The truth: +" in text and "certificate" in (tmp_path / "learned.html").read_text()
     learned = json.loads((tmp_path / "learned.json").read_text())
-    lift = learned["lift"]
-    told = at_least(lift["low"], lift["stderr"])
-    assert f"at least {told} more" in text and f"at least +{told} was promised" in text
+    low, error = (
+        100 * learned["lift"][name] / learned["logger"]["value"] for name in ("low", "stderr")
+    )
+    assert f"at least {at_least(low, error)}" in text.replace("+", ""), text
+    assert float(re.search(r"The truth: \+([\d.]+)", text)[1]) >= low
     assert learned["certified"] and cr.load_policy(tmp_path / "policy.json").m == learned["m"]
 
 
