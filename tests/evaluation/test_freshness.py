@@ -4,6 +4,7 @@ otherwise; later rows alone can be made to count.
 
 import datetime
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -120,6 +121,42 @@ def test_a_time_that_is_no_date_names_its_row():
     )
     with pytest.raises(cr.CounterrankError, match=r"holds 'x' \(row 1\)"):
         Later.parse("2026-09-01", "t")(log)
+
+
+TIMES = np.datetime64("2026-02-27T10:00:05") + np.arange(200) * np.timedelta64(3600, "s")
+SECONDS = TIMES.astype("datetime64[s]").astype(np.int64)
+
+
+@pytest.mark.parametrize(
+    ("times", "period"),
+    [
+        (TIMES, ("2026-02-27T10:00:05", "2026-03-07T17:00:05")),
+        (SECONDS * 1000, ("2026-02-27T10:00:05", "2026-03-07T17:00:05")),
+        (SECONDS + 0.25, ("2026-02-27T10:00:05", "2026-03-07T17:00:05")),
+        (TIMES.astype(str), ("2026-02-27T10:00:05", "2026-03-07T17:00:05")),
+        (np.r_[TIMES[:-1], [np.datetime64("NaT")]], ("2026-02-27T10:00:05", "2026-03-07T16:00:05")),
+        (TIMES.astype("datetime64[D]"), ("2026-02-27T00:00:00", "2026-03-07T00:00:00")),
+        (np.arange(200), ()),
+        (np.where(np.arange(200), "2026-99-99", "2026-02-27"), ()),
+    ],
+)
+def test_the_log_has_the_first_and_the_last_time_of_its_rows(times, period):
+    shuffled = np.random.default_rng(0).permutation(200)
+    log = noise_log(0, n=200)
+    log = replace(log, columns={"day": times[shuffled]})
+    result = cr.evaluate(log, estimators=["iips"], time="day")
+    assert result.log.period == period
+    again = cr.Evaluation.from_dict(json.loads(result.to_json()))
+    assert again.log.period == period
+    # Nothing is written where nothing is known, and files of older versions have nothing.
+    assert ("period" in result.to_dict()["log"]) == bool(period)
+
+
+def test_the_period_is_that_of_the_rows_that_are_evaluated(on_file):
+    found = cr.evaluate(
+        on_file, ["new"], estimators=["iips"], time="day", target_trained_until="2026-10-07"
+    )
+    assert found.log.period == ("2026-10-08T00:00:00", "2026-10-10T00:00:00")
 
 
 @pytest.fixture(scope="module")

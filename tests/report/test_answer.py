@@ -209,11 +209,16 @@ def test_level_is_written_as_asked(model):
 def test_the_line_of_facts_has_file_size_users_and_unit(model):
     model["log"].update(n=1, K=1)
     assert "1 page of 1 position" in answer.facts_of(sample.reading(model))
-    model["log"].update(n=24_000, units=7_098)
+    model["log"].update(
+        n=24_000, units=7_098, period=["2026-02-27T08:00:00", "2026-03-02T23:59:59"]
+    )
+    model["provenance"]["created"] = "2026-03-03T04:05:06+00:00"
     facts = " · ".join(answer.facts_of(sample.reading(model)))
     assert facts.startswith(
-        "log.parquet · 24,000 pages of 1 position · 7,098 users · metric: clicks per page, today 1.200"
+        "log.parquet · 27 February to 2 March 2026 · "
+        "24,000 pages of 1 position · 7,098 users · metric: clicks per page, today 1.200"
     )
+    assert facts.endswith(" · run 3 March 2026, 04:05")
     assert facts in sample.page(model) and "7,098 users" in sample.shown(model)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import click
@@ -189,7 +190,7 @@ class Call:
         if path := self.get("json"):
             write(path, (to_json or result.to_json)())
         if path := self.get("html"):
-            write(path, result.to_html())
+            write(path, _dated(result).to_html())
         if path := self.get("markdown"):
             write(path, result.to_markdown())
         # A result that goes to stdout is the only thing there.
@@ -198,6 +199,15 @@ class Call:
             detail = VERBOSE if self.get("verbose") or self.get("all") else BRIEF
             for block in renderables(result.document(detail), detail):
                 console.print(block)
+
+
+def _dated(result: Any) -> Any:
+    """Return the result with the time of its run, for people: its JSON is the same whenever it is made."""
+    provenance = getattr(result, "provenance", None)
+    if provenance is None or getattr(provenance, "created", "none") is not None:
+        return result
+    now = datetime.now().astimezone().isoformat(timespec="minutes")
+    return replace(result, provenance=replace(provenance, created=now))
 
 
 def missing_option(name: str) -> click.UsageError:

@@ -48,20 +48,14 @@ class Later:
         """Return which rows (n,) are later; one without a time is not."""
         values = column_of(batch, self.column)
         number, moment = _number(self.until), _moment(self.until)
-        if values.dtype.kind in "iuf":
-            numbers = values.astype(np.float64)
-            unit = epoch_unit(numbers)
-            if unit is None:
-                if number is None:
-                    raise ConfigError(
-                        f"the target was trained until '{self.until}', but column '{self.column}' "
-                        f"holds plain numbers like {values[0]}; give such a number"
-                    )
-                return np.asarray(numbers > number)
-            times = np.nan_to_num(numbers).astype(np.int64).astype(f"datetime64[{unit}]")
-            times[np.isnan(numbers)] = np.datetime64("NaT")
-        else:
-            times = values if values.dtype.kind == "M" else _parsed(values, self.column)
+        times = _times(values) if values.dtype.kind in "iufM" else _parsed(values, self.column)
+        if times is None:
+            if number is None:
+                raise ConfigError(
+                    f"the target was trained until '{self.until}', but column '{self.column}' "
+                    f"holds plain numbers like {values[0]}; give such a number"
+                )
+            return np.asarray(values > number)
         if moment is None:
             raise ConfigError(
                 f"the target was trained until '{self.until}', a number, but column "
@@ -73,11 +67,9 @@ class Later:
 
 
 def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if np.isfinite(number) else None
+    with suppress(ValueError):
+        return number if np.isfinite(number := float(text)) else None
+    return None
 
 
 def _moment(text: str) -> tuple[np.datetime64, bool] | None:
@@ -88,6 +80,27 @@ def _moment(text: str) -> tuple[np.datetime64, bool] | None:
         moment = datetime.fromisoformat(text)
         utc = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
         return np.datetime64(utc, "us"), False
+    return None
+
+
+def _times(values: NDArray[Any]) -> NDArray[np.datetime64] | None:
+    """Return dates, or numbers that count from 1970, as times; None for plain numbers."""
+    if values.dtype.kind == "M":
+        return values
+    unit = epoch_unit(values.astype(np.float64))
+    # A number that is missing becomes a time that is.
+    return None if unit is None else values.astype(f"datetime64[{unit}]")
+
+
+def time_ends(batch: RankingLog, column: str) -> NDArray[np.datetime64] | None:
+    """Return the first and last time in a column (2,); None where it has no times."""
+    values = column_of(batch, column)
+    if values.dtype.kind in "iufM":
+        return _times(np.array([np.fmin.reduce(values), np.fmax.reduce(values)]))
+    # Texts of times are in the order of times; what is missing has no year.
+    dated = [text for text in values.tolist() if text[:4].isdigit()]
+    with suppress(LogError, ValueError):
+        return _parsed(np.array([min(dated), max(dated)]), column)
     return None
 
 

@@ -56,6 +56,8 @@ class LogSummary(Record):
     events: dict[str, int] = optional(default_factory=dict)
     #: Tables of scores: path, rows, joined, orphans, duplicates, added, missing by target.
     scores: list[dict[str, Any]] = optional(default_factory=list)
+    #: First and last time of the rows, as ISO text; nothing where no column has times.
+    period: tuple[str, ...] = optional(default=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

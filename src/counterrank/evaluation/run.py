@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from counterrank.checks import (
@@ -304,6 +305,7 @@ def _log_summary(
     """Return the log that was evaluated, and what its own policy earned of the primary."""
     log = fits.first
     assert swept.fingerprint is not None
+    ends = [swept.period.low, swept.period.high] if swept.period else []
     return LogSummary(
         n=table.sums.rows.n,
         K=log.K,
@@ -318,6 +320,7 @@ def _log_summary(
         shorter=bool((fits.probe.lengths < log.K).any()),
         events={} if log.events is None else log.events.to_dict(),
         scores=[joined.to_dict() for joined in log.scores],
+        period=tuple(str(np.datetime64(int(end), "s")) for end in ends),
     )
 
 

@@ -18,6 +18,7 @@ from counterrank.estimators import SHOWN, Columns, LogSums, View, logged, summed
 from counterrank.estimators.weights.diagnostics import TopRows, top_rows_of
 from counterrank.estimators.weights.ratios import LoggerAnswers
 from counterrank.evaluation.fit import Fit, MetricFits
+from counterrank.evaluation.freshness import time_ends
 from counterrank.statistics import Key
 
 #: A column and a label.
@@ -50,7 +51,7 @@ class Sweep:
         groups: dict[Key, Columns] = {}
         tops: dict[Key, TopRows] = {}
         tallies: list[Tallies] = []
-        rewards: list[RewardRange] = []
+        rewards: list[Range] = []
         fingerprint = None
         for fits, rewarded, views in self._views(batch):
             totals[logged(fits.metric)] = rewarded.reward @ rewarded.position_weights
@@ -72,6 +73,8 @@ class Sweep:
                     fingerprint, pages = with_pages(rewarded)
                 tallies.append(fits.auditor.partial(rewarded, views, pages))
                 rewards.append(reward_range(rewarded.reward))
+        times = self.metrics[0].auditor.subject.time
+        ends = time_ends(batch, times) if self.checked and times else None
         all_rows = summed(
             batch, totals, columns, by_unit=self.by_unit, together=self._fits_by_name()
         )
@@ -80,7 +83,8 @@ class Sweep:
             for cut in self.cuts
             for label, rows in cut.groups(batch)
         }
-        return SweepSums(all_rows, parts, fingerprint, tuple(tallies), tuple(rewards), tops)
+        period = None if ends is None else Range(*ends.astype("datetime64[s]").astype(float))
+        return SweepSums(all_rows, parts, fingerprint, tuple(tallies), tuple(rewards), tops, period)
 
     def _views(self, batch: RankingLog) -> Iterator[tuple[MetricFits, RankingLog, dict[str, View]]]:
         """Yield each metric's batch, and its views by target; those of one target share ratios and draws."""
@@ -125,13 +129,15 @@ class SweepSums(Summed):
     groups: Mapping[Group, LogSums] = field(default_factory=dict)
     fingerprint: Fingerprint | None = None
     tallies: tuple[Tallies, ...] = ()
-    rewards: tuple[RewardRange, ...] = ()
+    rewards: tuple[Range, ...] = ()
     tops: Mapping[Key, TopRows] = field(default_factory=dict)
+    #: Of the times of the rows, where a column has them.
+    period: Range | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RewardRange:
-    """The smallest and largest reward seen at each position (K,); 0 is always possible."""
+class Range:
+    """The smallest and largest reward at each position (K,), of which 0 is always possible; or time in seconds."""
 
     low: Floats
     high: Floats
@@ -142,7 +148,7 @@ class RewardRange:
     def of_value(self, alpha: Floats) -> tuple[float, float]:
         """Return the least and most that sum_k alpha_k r_k can come to.
 
-        >>> RewardRange(np.zeros(2), np.ones(2)).of_value(np.array([1.0, -0.5]))
+        >>> Range(np.zeros(2), np.ones(2)).of_value(np.array([1.0, -0.5]))
         (-0.5, 1.0)
         """
         ends = np.stack([alpha * self.low, alpha * self.high])
@@ -153,7 +159,7 @@ class RewardRange:
 _SIDE_BY_SIDE = 64
 
 
-def reward_range(reward: Floats) -> RewardRange:
+def reward_range(reward: Floats) -> Range:
     """Return the range of rewards (n, K); padding counts as 0, which is in it anyway.
 
     >>> reward_range(np.array([[1.0, -2.0], [3.0, -1.0]])).high.tolist()
@@ -166,4 +172,4 @@ def reward_range(reward: Floats) -> RewardRange:
         [fold(rows, axis=0, initial=0.0).reshape(-1, length) for rows in parts]
         for fold in (np.min, np.max)
     ]
-    return RewardRange(np.concatenate(ends[0]).min(axis=0), np.concatenate(ends[1]).max(axis=0))
+    return Range(np.concatenate(ends[0]).min(axis=0), np.concatenate(ends[1]).max(axis=0))

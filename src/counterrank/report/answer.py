@@ -4,6 +4,7 @@ import math
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import PurePath
 
 from counterrank.common.findings import WRONG
@@ -31,6 +32,7 @@ from counterrank.report.health import note
 from counterrank.report.reading import Reading, Target, column_name
 from counterrank.report.words import (
     count,
+    days_between,
     known,
     percent,
     plain,
@@ -157,9 +159,10 @@ def _primary_lower(reading: Reading) -> bool:
 
 
 def facts_of(reading: Reading) -> list[str]:
-    """Return what the log is: where it is, its size, its users, the metric with its unit, the time of the run."""
+    """Return what the log is: where it is, its dates, size and users, the metric with its unit, when it was run."""
     log, provenance = reading.log, reading.result.provenance
-    facts = [source_of(provenance.command)] if provenance.command else []
+    facts = [source_of(provenance.command or "")]
+    facts += [days_between(*log.period)] if log.period else []
     prefix = "up to " if log.shorter else ""
     facts.append(f"{counted(log.n, reading.ranking)} of {prefix}{counted(log.K, 'position')}")
     if 0 < log.units < log.n:
@@ -169,7 +172,7 @@ def facts_of(reading: Reading) -> list[str]:
         name = "primary metric" if len(reading.result.metrics) > 1 else "metric"
         facts.append(f"{name}: {reading.unit}, {owner} {plain(log.value, log.stderr)}")
     if provenance.created:
-        facts.append(f"run {provenance.created}")
+        facts.append(f"run {datetime.fromisoformat(provenance.created):%-d %B %Y, %H:%M}")
     return [fact for fact in facts if fact]
 
 

@@ -6,7 +6,6 @@ from typing import Any
 from counterrank.estimators import Form, parse
 from counterrank.report.document import Block, Note, Paragraph, Table, section
 from counterrank.report.reading import Reading
-from counterrank.report.words import count
 
 _TABLE = {
     "auto": (
@@ -114,11 +113,9 @@ def method(reading: Reading) -> list[Block]:
         for name in names
         if (description := describe(name))
     ]
-    log, command = reading.log, reading.result.provenance.command
+    command = reading.result.provenance.command
     facts = [
-        ("rankings", count(log.n)),
-        ("positions", str(log.K)),
-        ("data fingerprint", log.fingerprint),
+        ("data fingerprint", reading.log.fingerprint),
         *made_with(reading).items(),
     ]
     table = Table("What was run on what", ("what", "value"), facts, texts=2)

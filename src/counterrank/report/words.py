@@ -4,6 +4,7 @@ import math
 import re
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, TypeGuard
 
 from counterrank.common.texts import NARROW
@@ -71,6 +72,20 @@ def span(low: Any, high: Any, error: Any = None, *, sign: bool = False) -> str:
     if not (known(low) and known(high)):
         return ""
     return f"{plain(low, error, sign=sign)} to {plain(high, error, sign=sign)}"
+
+
+def days_between(first: str, last: str) -> str:
+    """Return the days of two ISO times, without what both have in common.
+
+    >>> days_between("2026-03-01", "2026-03-14"), days_between("2025-12-30T08:00:00", "2026-01-02T09:30:00")
+    ('1 to 14 March 2026', '30 December 2025 to 2 January 2026')
+    >>> days_between("2026-02-27", "2026-03-02"), days_between("2026-03-01T10:00:00", "2026-03-01T12:00:00")
+    ('27 February to 2 March 2026', '1 March 2026')
+    """
+    start, end = (f"{datetime.fromisoformat(text):%-d %B %Y}".split() for text in (first, last))
+    while start and start[-1] == end[len(start) - 1]:
+        start.pop()
+    return " ".join([*start, "to", *end] if start else end)
 
 
 def width(number: Any) -> float:
