@@ -15,7 +15,6 @@ from counterrank.common.findings import FAILED, PASSED, WARNED, Finding, Outcome
 from counterrank.common.texts import in_percent
 from counterrank.data.events import JoinedEvents
 from counterrank.io import prepare, sql, values
-from counterrank.io.beside import Events
 from counterrank.io.files import DataFile
 from counterrank.io.join import (
     NOTED,
@@ -29,6 +28,7 @@ from counterrank.io.join import (
     table_files,
     with_columns,
 )
+from counterrank.io.joined_tables import Events
 from counterrank.io.roles import words
 from counterrank.io.schema import TIME, LogSpec
 

@@ -17,8 +17,8 @@ from counterrank.common.errors import LogError
 from counterrank.common.findings import PASSED, WARNED, Finding
 from counterrank.common.texts import comma_separated, in_percent, suggestion
 from counterrank.io import prepare, sql, tables, values
-from counterrank.io.beside import Beside
 from counterrank.io.files import DataFile, expand
+from counterrank.io.joined_tables import JoinedTable
 
 #: Pieces of a log with what messages call their data.
 Pieces = Iterator[tuple[pa.Table, str]]
@@ -123,7 +123,7 @@ class TableJoin:
     def __init__(
         self,
         opened: Any,
-        table: Beside,
+        table: JoinedTable,
         keys: Sequence[tuple[str, str]],
         files: Sequence[DataFile],
         log_files: Sequence[DataFile],

@@ -16,7 +16,7 @@ from counterrank.common.options import OPTIONS
 from counterrank.common.texts import suggestion
 from counterrank.data.log import LOGGING, MEANING, RankingLog
 from counterrank.data.source import Source
-from counterrank.io.beside import Events, Scores, scores_of
+from counterrank.io.joined_tables import Events, Scores, scores_of
 from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
 from counterrank.policies import (

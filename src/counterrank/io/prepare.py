@@ -20,8 +20,8 @@ from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import LogError
 from counterrank.common.messages import say
 from counterrank.io import sql, tables, values
-from counterrank.io.beside import Events
 from counterrank.io.files import DataFile
+from counterrank.io.joined_tables import Events
 from counterrank.io.schema import Field, LogSpec
 from counterrank.io.tables import Room, written
 

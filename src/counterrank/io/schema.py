@@ -17,7 +17,7 @@ from counterrank.common.texts import comma_separated, suggestion
 from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.data.log import LOGGING, MEANING
 from counterrank.io import values
-from counterrank.io.beside import Events
+from counterrank.io.joined_tables import Events
 from counterrank.io.options import FEATURE, ROLES, ReadOptions
 from counterrank.io.roles import named
 from counterrank.io.target_lists import TargetLists

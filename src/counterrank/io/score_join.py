@@ -18,7 +18,6 @@ from counterrank.common.findings import PASSED, Finding
 from counterrank.common.texts import comma_separated, in_percent
 from counterrank.data.events import JoinedScores
 from counterrank.io import prepare, sql, tables, values
-from counterrank.io.beside import Scores
 from counterrank.io.files import DataFile
 from counterrank.io.join import (
     NOTED,
@@ -34,6 +33,7 @@ from counterrank.io.join import (
     table_files,
     with_columns,
 )
+from counterrank.io.joined_tables import Scores
 from counterrank.io.options import ReadOptions
 from counterrank.io.roles import named, target_of
 

@@ -20,8 +20,8 @@ from counterrank.common.messages import UNANSWERED, say
 from counterrank.common.records import Json
 from counterrank.common.texts import comma_separated
 from counterrank.io import sql, tables
-from counterrank.io.beside import Events
 from counterrank.io.files import DataFile, Unpacked, expand
+from counterrank.io.joined_tables import Events
 from counterrank.io.options import ReadOptions
 from counterrank.io.reading import Converted, Path, adapter
 from counterrank.policies import PolicySpec

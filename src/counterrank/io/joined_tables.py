@@ -1,4 +1,4 @@
-"""Tables beside a log as a user describes them: what users did, and what rankers scored."""
+"""Tables joined to a log as a user describes them: what users did, and what rankers scored."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def written_keys(keys: Iterable[tuple[str, str]]) -> list[str]:
     return [mine if mine == theirs else f"{mine}={theirs}" for mine, theirs in keys]
 
 
-class Beside:
-    """What tables of events and of scores have in common."""
+class JoinedTable:
+    """A table joined to a log: what events and scores have in common."""
 
     __slots__ = ()
 
@@ -79,16 +79,16 @@ class Beside:
     def record(self) -> dict[str, str]:
         """How it was written, for the record of a result."""
         joined = ", ".join(written_keys(self.keys))
-        return {"path": self.title} | ({"join": joined} if joined else {}) | self.further
+        return {"path": self.title} | ({"join": joined} if joined else {}) | self.settings
 
     @property
-    def further(self) -> dict[str, str]:
-        """What is said beside the path and the keys."""
+    def settings(self) -> dict[str, str]:
+        """What is said of the table but its path and keys, as text."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class Events(Beside):
+class Events(JoinedTable):
     """A table of events and how its rows become rewards.
 
     Parameters
@@ -172,7 +172,7 @@ class Events(Beside):
         return names.union(*(sql.parsed(text, "the aggregate")[1] for text in texts))
 
     @property
-    def further(self) -> dict[str, str]:
+    def settings(self) -> dict[str, str]:
         """The window, the time, the key of an event and the rewards."""
         pairs = (("within", self.within), ("time", self.time), ("unique", ", ".join(self.unique)))
         record = {name: text for name, text in pairs if text}
@@ -187,10 +187,10 @@ class Events(Beside):
 
     def with_names(self, rewards: Any) -> dict[str, Any]:
         """Return every event as a metric, and those that the user names beside them."""
-        further = (
+        metrics = (
             rewards if isinstance(rewards, Mapping) else {name: name for name in rewards or ()}
         )
-        return {**{name: name for name in self.names}, **further}
+        return {**{name: name for name in self.names}, **metrics}
 
     def of_page(self, items: Iterable[str]) -> bool:
         """Whether the join does not look at the item: one reward per ranking."""
@@ -198,7 +198,7 @@ class Events(Beside):
 
 
 @dataclass(frozen=True, slots=True)
-class Scores(Beside):
+class Scores(JoinedTable):
     """A table of scores, and how its rows belong to the candidates of a log.
 
     Parameters
@@ -241,7 +241,7 @@ class Scores(Beside):
             )
 
     @property
-    def further(self) -> dict[str, str]:
+    def settings(self) -> dict[str, str]:
         """The columns of the targets."""
         return {f"scores of {name}": column for name, column in (self.columns or {}).items()}
 
