@@ -9,6 +9,7 @@ from counterrank.evaluation.judging import causes_first, meets, remedies, round_
 from counterrank.evaluation.provenance import Provenance
 from counterrank.evaluation.request import DEFAULT_ESTIMATORS
 from counterrank.evaluation.result import (
+    COUNTED_UNITS,
     LEVELS,
     MORE_ROWS,
     Comparison,
@@ -28,6 +29,7 @@ from counterrank.evaluation.result import (
 from counterrank.evaluation.run import evaluate
 
 __all__ = [
+    "COUNTED_UNITS",
     "ABTest",
     "ArmDecision",
     "ArmLift",

@@ -176,7 +176,7 @@ def _evidence(
         estimate=estimate,
         logged=table.earned(fits).value,
         outcomes=table.outcomes(fit),
-        units=table.sums.rows.visitors,
+        units=table.units,
         rivals=rivals(fit, judges, table),
         lifts=[
             rival.lift.value

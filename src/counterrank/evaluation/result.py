@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from counterrank.checks import Audit
 from counterrank.common.errors import UnknownNameError
@@ -19,6 +19,8 @@ from counterrank.statistics import Number
 Level = Literal["insufficient", "directional", "reliable"]
 #: Evidence levels, the lowest first.
 LEVELS: tuple[Level, ...] = ("insufficient", "directional", "reliable")
+#: No more units than these are counted.
+COUNTED_UNITS: Final = 100_000
 
 
 def weakest(*levels: str) -> Level:
@@ -43,7 +45,7 @@ class LogSummary(Record):
     #: What the logging policy earned per ranking.
     value: float = float("nan")
     stderr: float = float("nan")
-    #: Rows, or an estimate of the number of units (at most about 7,000).
+    #: The number of units, `COUNTED_UNITS` for as many or more; of rows where the log has none.
     units: int = 0
     #: Intervals hold at every look and are shortest at this many rows; None: one look.
     sequential: int | None = None

@@ -313,7 +313,7 @@ def _log_summary(
         rows_fingerprint=swept.fingerprint.of_rows,
         value=primary.value,
         stderr=primary.stderr,
-        units=table.sums.rows.visitors,
+        units=table.units,
         sequential=options.sequential,
         position_weights=tuple(log.position_weights.tolist()),
         words={"reward": primary.name} if options.rewards else {},

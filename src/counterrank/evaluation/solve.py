@@ -39,6 +39,7 @@ class Table:
     `solutions`     by metric, target and estimator
     `baseline`      the target that lifts are over; None for the logger
     `groups`        a table of the recommended estimators for each group of rows
+    `units`         how many units all rows are of; rows where the log has none
     ==============  ==============================================================================
     """
 
@@ -49,6 +50,7 @@ class Table:
     level: float = 0.95
     looks: Looks = ONCE
     groups: Mapping[Group, Table] = field(default_factory=dict)
+    units: int = 0
 
     def fits_of(self, measure: Measure) -> MetricFits:
         """Return the fits of a measure."""
@@ -204,7 +206,9 @@ def solve(
         for label, rows in sorted(swept.groups.items())
     }
     solutions = _refused(metrics, solutions, reasons)
-    return Table(metrics, swept.all_rows.sums, solutions, *lifts, groups)
+    all_rows = swept.all_rows.sums
+    units = all_rows.rows.n if swept.units is None else swept.units.count
+    return Table(metrics, all_rows, solutions, *lifts, groups, units)
 
 
 def _solutions(

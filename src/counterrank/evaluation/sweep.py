@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from counterrank.estimators.weights.diagnostics import TopRows, top_rows_of
 from counterrank.estimators.weights.ratios import LoggerAnswers
 from counterrank.evaluation.fit import Fit, MetricFits
 from counterrank.evaluation.freshness import time_ends
+from counterrank.evaluation.result import COUNTED_UNITS
 from counterrank.statistics import Key
 
 #: A column and a label.
@@ -84,7 +85,10 @@ class Sweep:
             for label, rows in cut.groups(batch)
         }
         period = None if ends is None else Range(*ends.astype("datetime64[s]").astype(float))
-        return SweepSums(all_rows, parts, fingerprint, tuple(tallies), tuple(rewards), tops, period)
+        units = None if batch.unit is None else UnitSet(frozenset(batch.unit.tolist()))
+        return SweepSums(
+            all_rows, parts, fingerprint, tuple(tallies), tuple(rewards), tops, period, units
+        )
 
     def _views(self, batch: RankingLog) -> Iterator[tuple[MetricFits, RankingLog, dict[str, View]]]:
         """Yield each metric's batch, and its views by target; those of one target share ratios and draws."""
@@ -122,7 +126,7 @@ class SweepSums(Summed):
 
     `all_rows` are the sums over all rows and `groups` those over groups of them; `tallies` is what was counted
     for the checks of each metric, `rewards` the range of its rewards, `tops` the rows that move an estimate
-    most, by the key of its total.
+    most, by the key of its total; `units` are those of the rows, where the log has some.
     """
 
     all_rows: LogSums
@@ -133,6 +137,23 @@ class SweepSums(Summed):
     tops: Mapping[Key, TopRows] = field(default_factory=dict)
     #: Of the times of the rows, where a column has them.
     period: Range | None = None
+    units: UnitSet | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitSet:
+    """The units of some rows; no further ones are added to as many as are counted."""
+
+    values: frozenset[Any]
+
+    def __add__(self, other: Self) -> Self:
+        # Of very many it is enough to know that they are, and sets stay small.
+        return self if len(self.values) >= COUNTED_UNITS else type(self)(self.values | other.values)
+
+    @property
+    def count(self) -> int:
+        """How many there are, or `COUNTED_UNITS` for as many or more."""
+        return min(len(self.values), COUNTED_UNITS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from counterrank.common.findings import WRONG
 from counterrank.common.texts import plural
 from counterrank.estimators import Lift
 from counterrank.evaluation import (
+    COUNTED_UNITS,
     Comparison,
     GuardrailResult,
     MetricResult,
@@ -166,7 +167,9 @@ def facts_of(reading: Reading) -> list[str]:
     prefix = "up to " if log.shorter else ""
     facts.append(f"{counted(log.n, reading.ranking)} of {prefix}{counted(log.K, 'position')}")
     if 0 < log.units < log.n:
-        facts.append(counted(log.units, "user"))
+        facts.append(
+            f"{'' if log.units < COUNTED_UNITS else 'at least '}{counted(log.units, 'user')}"
+        )
     if known(log.value):
         owner = "today" if reading.over_logger else "the logging policy earned"
         name = "primary metric" if len(reading.result.metrics) > 1 else "metric"

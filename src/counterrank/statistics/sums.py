@@ -63,18 +63,6 @@ class Sums(Summed):
         """Number of independent pieces: rows, or at most 1024 buckets of units."""
         return self.n if self.by_unit is None else int(np.count_nonzero(self.by_unit[:, -1]))
 
-    @property
-    def visitors(self) -> int:
-        """Estimated number of units, some of which share a bucket: linear counting (Whang et al. 1990).
-
-        Full buckets say only that there are at least about 7,000.
-        """
-        if self.by_unit is None:
-            return self.n
-        buckets = len(self.by_unit)
-        empty = max(buckets - self.units, 1)
-        return min(self.n, round(buckets * math.log(buckets / empty)))
-
     def freedom(self, _: Floats) -> float:
         """Return the degrees of freedom: one less than there are units."""
         return max(self.units - 1, 1)
