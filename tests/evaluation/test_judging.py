@@ -365,3 +365,10 @@ def test_weights_that_are_the_smaller_part_of_an_estimate_do_not_judge_it():
     for weighted, expected in ((0.0, None), (0.5, None), (0.6, moments), (1.0, moments)):
         evidence = SimpleNamespace(moments=moments, estimate=SimpleNamespace(weighted=weighted))
         assert resting_on(evidence) is expected
+
+
+@pytest.mark.parametrize(("shares", "fatal"), [([0.0, 0.9, 0.9], True), ([0.0, 0.0, 0.9], False)])
+def test_most_of_a_target_that_was_never_shown_leaves_nothing_to_say(shares, fatal):
+    rows = reasons(TargetEvidence(estimate(), 1.0, 1000, 1000.0, unsupported=shares))
+    support = next(row for row in rows if row.code == "support")
+    assert support.status is FAILED and support.fatal is fatal

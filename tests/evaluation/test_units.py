@@ -14,7 +14,8 @@ def test_users_of_a_log_are_counted(kind):
     n, users = 9000, 4000
     unit = np.r_[np.arange(users), rng.integers(0, users, n - users)]
     log = cr.RankingLog(action=rng.integers(0, 2, (n, 1)), reward=rng.integers(0, 2, (n, 1)),
-                        propensity=np.full((n, 1), 0.5), unit=unit.astype(kind), targets={"a": np.full((n, 1), 0.5)})  # fmt: skip
+                        propensity=np.full((n, 1), 0.5), unit=unit.astype(kind),
+                        targets={"a": np.full((n, 1), 0.5)})  # fmt: skip
     result = cr.evaluate(log, ["a"], estimators=["ips"])
     assert result.log.units == users
     assert "4,000 users" in result.summary() and "at least" not in result.summary()

@@ -80,6 +80,18 @@ def test_a_draft_is_said_to_support_the_start_of_a_list(drafted):
     assert not audit_file(path, ["a", "b"], logger=READING["logger"], depth=1).warned
 
 
+@pytest.mark.parametrize("estimator", ["ips", "iips"])
+def test_what_a_draft_does_not_reach_is_not_decided(drafted, estimator):
+    """Weights miss most of the page and put the value near zero: that is no reason to stop a ranker."""
+    path, *_ = drafted
+    result = cr.evaluate(path, ["a", "b"], logger=READING["logger"], estimators=[estimator])
+    assert set(result.decision.targets.values()) == {"test"}
+    assert result.summary().startswith("Cannot tell yet: a and b.")
+    assert result.estimate("a").lift.high < 0 and "to position 1 of 4" in result.summary()
+    top = cr.evaluate(path, ["a", "b"], logger=READING["logger"], estimators=[estimator], depth=1)
+    assert "Cannot tell" not in top.summary()
+
+
 @pytest.mark.parametrize(
     ("logger", "message"),
     [

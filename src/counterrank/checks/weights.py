@@ -476,6 +476,8 @@ def _drafted(name: str, mean: Floats, weak: Bools) -> Finding:
         "a page drafted from two rankers shows about half of each list",
         f"evaluate the supported positions with {say('--depth', str(max(depth, 1)))}, or judge below them by models of "
         f"clicks ({say('--estimators', 'pbm,click-model')})",
+        # What weights miss would be read as a loss.
+        fatal=True,
         target=name,
     )
 

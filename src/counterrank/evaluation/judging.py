@@ -81,6 +81,9 @@ class TargetEvidence:
 #: meets one: the price of seeing biases that are no larger than the interval.
 DOUBTFUL = 0.1
 
+#: Where more than this share of a target was hardly ever shown, nothing is said of it.
+MOSTLY_UNSEEN = 0.5
+
 EXPLORE = "a logging policy that explores more"
 
 
@@ -264,11 +267,12 @@ def support(e: TargetEvidence) -> Found:
         f"the target puts {in_percent(shares[worst])} of position {worst + 1} on items the logger "
         "hardly ever shows"
     )
-    return _finding(
+    found = _finding(
         line.status(float(shares[worst])),
         reason,
         f"explore those items at position {', '.join(map(str, weak))}",
     )
+    return replace(found, fatal=bool(shares.mean() > MOSTLY_UNSEEN))
 
 
 def agreement(e: TargetEvidence) -> Found:

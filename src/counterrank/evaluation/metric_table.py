@@ -302,6 +302,9 @@ def decided(
         if primary.lower_is_better:
             low, high = -joint[1], -shown[0]
         evidence = LEVELS[0] if estimate.not_estimable else primary.verdict.level_of(target)
+        if any(row.fatal and row.blamed for row in primary.verdict.reasons if row.target == target):
+            # What is worth nothing does not say either that a target is worse.
+            low, high = -math.inf, math.inf
         standings[target] = low, high, evidence
     return decision(primary.name, standings, guardrails)
 

@@ -136,7 +136,7 @@ def joined_names(names: Sequence[str], word: str) -> str:
 
 def state_of(target: Target) -> str:
     """Return the name of what to do about a policy, of `STATES`."""
-    return "unknown" if target.missing else "same" if target.same else target.action
+    return "unknown" if target.unknown else "same" if target.same else target.action
 
 
 def in_order(reading: Reading) -> list[Target]:

@@ -53,6 +53,11 @@ class Target:
         return all(abs(bound) < 1e-12 for bound in (self.lift.value, self.lift.low, self.lift.high))
 
     @property
+    def unknown(self) -> bool:
+        """Whether nothing can be said of it: there is no value, or what it rests on is worth nothing."""
+        return bool(self.missing) or any(row.fatal and row.blamed for row in self.reasons)
+
+    @property
     def missing(self) -> str:
         """Why the recommended estimate has no value; nothing where it has one."""
         best = self.best
