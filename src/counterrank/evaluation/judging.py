@@ -267,12 +267,12 @@ def support(e: TargetEvidence) -> Found:
         f"the target puts {in_percent(shares[worst])} of position {worst + 1} on items the logger "
         "hardly ever shows"
     )
-    found = _finding(
+    finding = _finding(
         line.status(float(shares[worst])),
         reason,
         f"explore those items at position {', '.join(map(str, weak))}",
     )
-    return replace(found, fatal=bool(shares.mean() > MOSTLY_UNSEEN))
+    return replace(finding, fatal=bool(shares.mean() > MOSTLY_UNSEEN))
 
 
 def agreement(e: TargetEvidence) -> Found:
