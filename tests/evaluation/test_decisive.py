@@ -63,7 +63,7 @@ def test_the_decision_waits_where_the_relative_lift_may_be_zero(relative_low, ac
     )  # fmt: skip
     primary = SimpleNamespace(
         name="clicks", lower_is_better=turned, estimate=lambda target: estimate,
-        verdict=SimpleNamespace(level_of=lambda target: "reliable"),
+        verdict=SimpleNamespace(level_of=lambda target: "reliable", reasons=()),
     )  # fmt: skip
     table = SimpleNamespace(candidates=["new"], options=SimpleNamespace(level=0.95))
     assert decided(primary, (), table).action == action
