@@ -146,9 +146,11 @@ class UnitSet:
 
     values: frozenset[Any]
 
-    def __add__(self, other: Self) -> Self:
+    def __add__(self, addend: Self) -> Self:
         # Of very many it is enough to know that they are, and sets stay small.
-        return self if len(self.values) >= COUNTED_UNITS else type(self)(self.values | other.values)
+        return (
+            self if len(self.values) >= COUNTED_UNITS else type(self)(self.values | addend.values)
+        )
 
     @property
     def count(self) -> int:
