@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.data.elsewhere import Elsewhere
 
 from counterrank.common.errors import EngineError
 from counterrank.data.source import MappedSource, MemorySource, SampledOnce
@@ -42,6 +43,27 @@ def test_another_state_or_size_draws_anew(source):
     samples = [once.sample(10, rng), once.sample(10, rng), once.sample(11, rng)]
     assert source.drawn == 3 and samples[2].n == 11
     assert samples[0].numbers.tolist() != samples[1].numbers.tolist()
+
+
+def test_a_log_elsewhere_is_read_once_for_samples_up_to_the_largest(source):
+    once, rng = SampledOnce(Elsewhere(source), least=40), np.random.default_rng(5)
+    samples = [once.sample(rows, rng) for rows in (10, 40, 10, 20)]
+    assert source.drawn == 1 and [sample.n for sample in samples] == [10, 40, 10, 20]
+    assert all(np.isin(sample.numbers, samples[1].numbers).all() for sample in samples)
+    assert samples[0].numbers.tolist() != samples[2].numbers.tolist()
+    # All there are, and not drawn again although they are fewer than asked for.
+    assert [once.sample(rows, rng).n for rows in (80, 70)] == [60, 60] and source.drawn == 2
+    once.release()
+    assert once.sample(10, rng).n == 10 and source.drawn == 3
+
+
+def test_a_sample_of_a_sample_is_uniform(source):
+    drawn = np.zeros(60)
+    for seed in range(400):
+        once, rng = SampledOnce(Elsewhere(source), least=30), np.random.default_rng(seed)
+        drawn[once.sample(6, rng).numbers] += 1
+    # Binomial(400, 0.1): beyond 5.5 standard deviations of 6 has chance 60 * 1e-7 (false alarm 6e-6).
+    assert abs(drawn - 40).max() < 33
 
 
 def test_every_batch_is_changed_once(source):

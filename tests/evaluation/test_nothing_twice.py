@@ -5,13 +5,15 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from tests.data.elsewhere import Elsewhere
 
 import counterrank as cr
-from counterrank.data.source import Reporter, reporting_to
+from counterrank.data.source import MemorySource, Reporter, reporting_to
 from counterrank.evaluation import judge
 from counterrank.models import Rankings
 from counterrank.models.clicks.model import ClickModel
 from counterrank.policies import PlackettLuce
+from counterrank.testing import random_log
 
 
 def shop(n: int = 1500, K: int = 4, A: int = 7, seed: int = 2) -> cr.RankingLog:
@@ -101,3 +103,19 @@ def test_progress_names_each_metric_and_reaches_the_end_of_its_fits(log: cr.Rank
     assert all(stage[2] == pytest.approx(2.0) and stage[3] > 2 * 6 for stage in fits)
     names = [stage[0] for stage in Listener.stages]
     assert names[:1] + names[3:] == ["reading", "estimating", "judging"]
+
+
+@pytest.mark.parametrize("estimators", [["aips"], ["auto"], ["auto", "aips", "ips"], ["dr-aips"]])
+def test_a_log_elsewhere_is_read_once_for_samples_and_once_for_sums(
+    estimators: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of the tree, of the models and those that are looked at are one sample, for every target."""
+    for name in ("LEAST_ROWS", "TRAINING_ROWS"):
+        monkeypatch.setattr(f"counterrank.models.settings.{name}", 600)
+    monkeypatch.setattr("counterrank.evaluation.fit.PROBE_ROWS", 500)
+    log = random_log(np.random.default_rng(0), n=1_000)
+    both = log.with_targets({"same": log.target("new")})
+    source = Elsewhere(MemorySource(both.changed(dists={**log.dists, "same": log.dists["new"]})))
+    result = cr.evaluate(source, ["new", "same"], estimators=estimators)
+    assert (source.samples, source.passes) == (1, 1)
+    assert {estimate.estimator for estimate in result.estimates} == set(estimators)

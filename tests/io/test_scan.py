@@ -198,7 +198,6 @@ def test_a_sample_does_not_depend_on_the_number_of_workers(many_parts, rows):
 def test_a_tree_and_the_look_at_a_file_share_a_sample(kit, tmp_path, monkeypatch):
     """Every row group is decoded twice: once for the sample, once for the sums."""
     path = kit.write(kit.make(n=400), tmp_path / "log.parquet")
-    monkeypatch.setattr("counterrank.io.scanning._KEPT_ROWS", 100)
     monkeypatch.setattr("counterrank.evaluation.fit.PROBE_ROWS", 100)
     source = scan_log(path, targets="new")
     assert source.first.n
@@ -255,7 +254,7 @@ def test_samples_of_many_parts_open_few_of_them(many_parts, monkeypatch):
 def test_samples_to_look_at_come_from_parts_that_lie_evenly_in_a_long_log(many_parts, monkeypatch):
     """20 parts of 50: about 250 rankings are read for a small sample, all for a larger one."""
     monkeypatch.setattr("counterrank.io.scanning._READ_ROWS", 250)
-    monkeypatch.setattr("counterrank.io.scanning._KEPT_ROWS", 100)
+    monkeypatch.setattr("counterrank.io.scanning._LOOK_ROWS", 100)
     source, whole = many_parts
     starts = set()
     for seed in range(40):

@@ -356,16 +356,37 @@ def innermost(source: Source) -> Source:
 
 
 class SampledOnce(MappedSource):
-    """A source that remembers its samples: several rewards of one log are sampled in one go."""
+    """A source that remembers its samples, and draws those of a log elsewhere from one reading of it.
 
-    def __init__(self, source: Source) -> None:
+    The first sample of a log that is not in memory has at least `least` rows; smaller ones are drawn
+    from it, so that they cost no pass of their own.
+    """
+
+    def __init__(self, source: Source, least: int = 0) -> None:
         super().__init__(source)
         self._drawn: dict[tuple[int, str], tuple[RankingLog, Any]] = {}
+        self._nested = not isinstance(innermost(source), MemorySource)
+        #: The rows asked for of the largest sample, and what was drawn.
+        self._asked = least
+        self._largest: RankingLog | None = None
 
     def sample(self, rows: int, rng: np.random.Generator) -> RankingLog:
         """Return a sample; the same one, without a pass, to a generator in the same state."""
         key = (rows, str(rng.bit_generator.state))
         if key not in self._drawn:
-            self._drawn[key] = self.source.sample(rows, rng), rng.bit_generator.state
+            draw = self._from_largest if self._nested else self.source.sample
+            self._drawn[key] = draw(rows, rng), rng.bit_generator.state
         drawn, rng.bit_generator.state = self._drawn[key]
         return drawn
+
+    def _from_largest(self, rows: int, rng: np.random.Generator) -> RankingLog:
+        """Return rows of the largest sample, which is drawn here where it is not large enough."""
+        if self._largest is None or rows > self._asked:
+            self._asked = max(rows, self._asked)
+            self._largest = self.source.sample(self._asked, rng)
+        return MemorySource(self._largest).sample(rows, rng)
+
+    def release(self) -> None:
+        """Forget the samples: beside the batches of a pass they would only take memory."""
+        self._drawn.clear()
+        self._largest = None

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakSet
 
 import numpy as np
@@ -587,6 +587,8 @@ class Estimator(ABC):
 
     #: The name in commands and results.
     name: str
+    #: Rows of the largest sample that a fit draws, where that is the largest of an evaluation.
+    sampled_rows: ClassVar[int] = 0
 
     @property
     def traits(self) -> Traits:

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -378,6 +378,7 @@ class PositionBased(Estimator):
 
     position_curve: Any = "estimate"
     name: str = "pbm"
+    sampled_rows: ClassVar[int] = FIT_ROWS
 
     @property
     def traits(self) -> Traits:

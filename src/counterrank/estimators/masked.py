@@ -21,6 +21,7 @@ from counterrank.common.errors import (
 from counterrank.common.messages import Message
 from counterrank.estimators.base import Estimator, Fitted, View, Workspace
 from counterrank.estimators.behavior import (
+    SAMPLE_ROWS,
     BehaviorTree,
     Doubt,
     as_mask,
@@ -388,6 +389,7 @@ class AIPS(Estimator):
     behavior: Any = "fit"
     aggregate: str = "mean"
     name: str = "aips"
+    sampled_rows: ClassVar[int] = SAMPLE_ROWS
 
     @property
     def traits(self) -> Traits:

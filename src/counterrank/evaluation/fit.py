@@ -25,7 +25,14 @@ from counterrank.data.source import (
     reporting_to,
 )
 from counterrank.data.validation import refuse_scale
-from counterrank.estimators import Estimator, Fitted, Traits, Workspace, get_estimator
+from counterrank.estimators import (
+    Estimator,
+    Fitted,
+    Traits,
+    Workspace,
+    estimator_names,
+    get_estimator,
+)
 from counterrank.evaluation.request import PANEL, PREFERENCE, Options, wanted
 from counterrank.metrics import Measure, Metrics, constant, measured
 from counterrank.statistics import Key, Quantity, means_of
@@ -121,6 +128,16 @@ def _squarable(batch: RankingLog, measure: Measure) -> RankingLog:
 def probe_of(source: Source, seed: int) -> RankingLog:
     """Return a sample of rows, each with the same chance; the same for the same seed."""
     return source.sample(PROBE_ROWS, np.random.default_rng(seed)).evenly_kept()
+
+
+def sampled_rows(options: Options, estimators: Mapping[str, Estimator]) -> int:
+    """Return the rows of the largest sample that a fit will draw, as far as estimators say so."""
+    names = [name for name in wanted(options) if name in estimators or name in estimator_names()]
+    return max((_estimator(name, estimators).sampled_rows for name in names), default=0)
+
+
+def _estimator(name: str, estimators: Mapping[str, Estimator]) -> Estimator:
+    return estimators[name] if name in estimators else get_estimator(name)
 
 
 def fit_metrics(
@@ -279,7 +296,7 @@ def _fit_target(
         if diagnostic_only and all(fit.traits.user_model for fit in fitted.values()):
             break
         try:
-            estimator = estimators[name] if name in estimators else get_estimator(name)
+            estimator = _estimator(name, estimators)
             estimator.refuse_weight(first)
             fitted_columns = estimator.fit(workspace)
             fitted[name] = Fit(metric, target, estimator.name, fitted_columns, diagnostic_only)

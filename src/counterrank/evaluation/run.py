@@ -43,6 +43,7 @@ from counterrank.evaluation.fit import (
     names_of,
     probe_of,
     refuse_constant,
+    sampled_rows,
 )
 from counterrank.evaluation.freshness import later_rows
 from counterrank.evaluation.judge import Judgement, judge
@@ -218,12 +219,12 @@ def _evaluated(
         source, replicas = estimated_source(
             source, str(options.estimate_propensity), targets=options.targets, seed=options.seed
         )
-    if metrics.named:
-        source = SampledOnce(source)
+    source = SampledOnce(source, sampled_rows(options, estimators))
     # Before anything is fitted: without any exploration there are no weights, and no pass would
     # help.
     refuse_deterministic(source.first, lambda: probe_of(source, options.seed), options, estimators)
     fits = fit_metrics(source, options, metrics, estimators)
+    source.release()
     first = fits[0]
     if options.weights_out is not None:
         refuse_weights(first.fits, options.weights_out)

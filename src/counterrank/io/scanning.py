@@ -55,8 +55,8 @@ from counterrank.io.where import Where
 
 #: At most this many parts are opened for a sample.
 _SAMPLED_PARTS = 64
-#: Rankings of a sample to look at, for which about so many are read; so many are kept of a larger one, to fit on.
-_KEPT_ROWS, _READ_ROWS = 20_000, 1 << 20
+#: Rankings of a sample to look at, for which about so many are read.
+_LOOK_ROWS, _READ_ROWS = 20_000, 1 << 20
 
 
 def scan_log(
@@ -131,8 +131,6 @@ class FileSource:
     workers: int = 2
     #: The first rankings, once they were read.
     _first: list[RankingLog] = field(default_factory=list, init=False, repr=False)
-    #: Some of the rankings of a large sample, once one was drawn: smaller ones are drawn from it.
-    _drawn: list[RankingLog] = field(default_factory=list, init=False, repr=False)
 
     @property
     def first(self) -> RankingLog:
@@ -185,23 +183,18 @@ class FileSource:
 
         Uniform over all rankings; of a log with more than 64 parts, or more than a million rankings
         for a sample of no more than 20,000, uniform over parts that lie evenly in it. Fewer than
-        asked for where a ranking has tens of thousands of numbers. A small sample is drawn from a
-        large one, where there was one: that saves a pass.
+        asked for where a ranking has tens of thousands of numbers.
         """
         parts, rows = self.parts, sample_rows(self.spec, rows)
-        if self._drawn and rows <= self._drawn[0].n:
-            return _some(self._drawn[0], rows, rng)
         # Opening every part of a long log for a sample would be a pass over it.
         limit = _SAMPLED_PARTS
-        if self.n is not None and rows <= _KEPT_ROWS:
+        if self.n is not None and rows <= _LOOK_ROWS:
             limit = min(limit, -(-len(parts) * _READ_ROWS // max(self.n, 1)))
         if len(parts) > limit:
             spread = (np.arange(limit) + rng.random()) * (len(parts) / limit)
             parts = tuple(parts[i] for i in spread.astype(int))
         sample = self._chosen(parts, rows, rng)
         _give_back()
-        if sample.n > _KEPT_ROWS:
-            self._drawn[:] = [_some(sample, _KEPT_ROWS, rng)]
         return sample
 
     def _chosen(self, parts: Sequence[FilePart], rows: int, rng: np.random.Generator) -> RankingLog:
@@ -239,10 +232,6 @@ class FileSource:
             file_part.file, file_part.groups, where.columns, rows=batch_rows(self.spec)
         )
         return sum(len(where.rows(piece)) for piece in pieces)
-
-
-def _some(log: RankingLog, rows: int, rng: np.random.Generator) -> RankingLog:
-    return log.take(np.sort(rng.choice(log.n, rows, replace=False)))
 
 
 def _give_back() -> None:

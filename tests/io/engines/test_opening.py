@@ -160,10 +160,9 @@ def test_lists_that_dask_has_turned_into_text_are_refused(folders):
         cr.evaluate(frame, ["new"], **NEW)
 
 
-def test_a_sample_of_a_file_of_known_length_is_that_of_the_log_in_memory(tmp_path, monkeypatch):
+def test_a_sample_of_a_file_of_known_length_is_that_of_the_log_in_memory(tmp_path):
     from counterrank.data.source import MemorySource
     from counterrank.io import scan_log
-    from counterrank.io import scanning as files
     from counterrank.research import simulate
 
     path = tmp_path / "log.parquet"
@@ -175,13 +174,3 @@ def test_a_sample_of_a_file_of_known_length_is_that_of_the_log_in_memory(tmp_pat
         theirs = MemorySource(log).sample(rows, np.random.default_rng(4))
         assert np.array_equal(mine.context, theirs.context)
         assert np.array_equal(mine.bucket, theirs.bucket)
-    # A small sample comes from a large one, without another pass.
-    monkeypatch.setattr(files, "_KEPT_ROWS", 200)
-    large = source.sample(900, np.random.default_rng(1))
-    monkeypatch.setattr(files, "read_part", None)
-    small = source.sample(150, np.random.default_rng(2))
-    assert small.n == 150 and len(np.unique(small.context[:, 0])) == 150
-    assert np.isin(small.context[:, 0], large.context[:, 0]).all()
-    rows = np.searchsorted(np.sort(large.context[:, 0]), np.sort(small.context[:, 0]))
-    # The mean rank of 150 of 900 has a standard deviation below 900/sqrt(12*150) = 21; 5 sigma.
-    assert abs(rows.mean() - 450) < 5 * 21

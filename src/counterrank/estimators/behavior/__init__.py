@@ -21,11 +21,12 @@ from counterrank.estimators.behavior.masks import (
 )
 from counterrank.estimators.behavior.modelled import has_closed_form
 from counterrank.estimators.behavior.objective import MSEEstimate, Objective
-from counterrank.estimators.behavior.settings import TreeLimits
+from counterrank.estimators.behavior.settings import SAMPLE_ROWS, TreeLimits
 from counterrank.estimators.behavior.training import Position
 from counterrank.estimators.behavior.words import Condition, ForestDescription, Leaf, People, Tree
 
 __all__ = [
+    "SAMPLE_ROWS",
     "BehaviorTree",
     "Candidate",
     "Condition",

@@ -190,11 +190,12 @@ def fit_source(
     (`Doubt`). `models` gives the closed-form models, where others have use for them too.
     """
     plan = BehaviorTree() if tree is None else tree
+    # Before the models draw theirs: smaller samples of a file are drawn from the largest.
+    log = source.sample(rows, np.random.default_rng([seed, SAMPLE_STREAM]))
     close: Sequence[RewardModel] = ()
     if mse_estimate(plan.mse).name == MODELS:
         close = closed_form(source, target, seed) if models is None else models()
         plan = plan if close else replace(plan, mse="pairs")
-    log = source.sample(rows, np.random.default_rng([seed, SAMPLE_STREAM]))
     data = plan.training_set(log, target, seed=seed, close=close)
     return replace(plan, forest=plan.grow(data, n_apply=source.n or log.n, seed=seed))
 
