@@ -398,3 +398,11 @@ def test_a_level_whose_rows_of_one_arm_are_lost_invalidates_it_too():
     )
     found = cr.abtest(log.take(np.flatnonzero(~lost)), "arm")
     assert "sample-ratio-by-group" in {one.code for one in found.notes} and not found.valid
+
+
+def test_a_table_of_pages_alone_is_told_what_each_arm_needs(tmp_path):
+    path = tmp_path / "pages.csv"
+    path.write_text("ranking,position,action,reward,arm\n" + "r0,1,i1,1,a\nr1,1,i2,0,b\n")
+    with pytest.raises(LogError, match="each arm needs what its ranker would have done") as told:
+        cr.abtest(path, "arm")
+    assert "plackett-luce:temperature=T" in told.value.remedy and "columns are" in told.value.remedy

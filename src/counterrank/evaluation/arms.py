@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from counterrank.common.blas import single_blas_thread
 from counterrank.common.errors import ConfigError, LogError, MissingColumnError
+from counterrank.common.messages import say
 from counterrank.common.options import LEVEL, SEED
 from counterrank.common.records import Record, RecordResult, optional
 from counterrank.data.columns import as_texts
@@ -297,7 +298,15 @@ def with_arms(
     missing = [name for name in arms if name not in test_log.targets]
     if missing and not isinstance(log, RankingLog):
         # Columns whose form does not set them apart have to be named.
-        test_log = _opened(log, carried, {**reading, "targets": arms})
+        try:
+            test_log = _opened(log, carried, {**reading, "targets": arms})
+        except LogError as problem:
+            way = say("--policy", f"{missing[0]}=plackett-luce:temperature=T")
+            raise LogError(
+                f"{problem.said}: each arm needs what its ranker would have done in every row",
+                remedy=f"give the scores of each arm ({say('--scores', 'FILE')}) and how it ranks by them ({way}); "
+                f"{problem.remedy}",
+            ) from problem
         missing = []
     if missing:
         raise LogError(
