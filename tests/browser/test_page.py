@@ -1,6 +1,8 @@
 """The page in a real browser: drawn, silent, self-contained, alive."""
 
 import json
+import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,9 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import expect
-from tests.report import sample
+from tests.report import commands, sample
 
 from counterrank.report.document import Document, Paragraph
+from counterrank.report.history import record, write_history
 from counterrank.report.html import page
 
 pytestmark = pytest.mark.browser
@@ -32,9 +35,10 @@ class Shown:
 def show(browser: Any, visit: Callable[..., Any], tmp_path: Path) -> Iterator[Callable[..., Shown]]:
     contexts = []
 
-    def opened(model: dict[str, Any], *, width: int = 1200, scheme: str = "light") -> Shown:
+    def opened(model: dict[str, Any] | str, *, width: int = 1200, scheme: str = "light") -> Shown:
         path = tmp_path / "report.html"
-        path.write_text(sample.page(model), encoding="utf-8")
+        text = model if isinstance(model, str) else sample.page(model)
+        path.write_text(text, encoding="utf-8")
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, accept_downloads=True
         )
@@ -190,8 +194,9 @@ FAULTS = """() => {
     const front = element.tagName === "text" ? style.fill : style.color;
     const [dark, bright] = [light(front), light(behind(element))].sort((a, b) => a - b);
     if ((bright + 0.05) / (dark + 0.05) < 4.5) faults.push(`faint: ${name}`);
-    // Lines of a name that is cut after the second are not shown.
-    const end = style.overflow === "hidden" ? element.getBoundingClientRect().bottom - 2 : Infinity;
+    // Lines of a name that is cut after the second are not shown, nor those that a long table scrolls to.
+    const frame = style.overflow === "hidden" ? element : element.closest(".scroll.long");
+    const end = frame ? frame.getBoundingClientRect().bottom - 2 : Infinity;
     for (const line of range.getClientRects()) if (line.top < end) texts.push([line, name, node]);
   }
   texts.forEach(([a, name, node], index) => {
@@ -222,6 +227,64 @@ def test_no_text_is_small_faint_cut_or_on_other_text(
     assert page.evaluate(FAULTS) == []
     page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
     assert page.evaluate(FAULTS) == []
+
+
+def long_rankings(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the page of rankings of 20 positions."""
+    monkeypatch.setattr(sample, "K", 20)
+    return sample.page(sample.model())
+
+
+def history(folder: Path) -> str:
+    """Return the page of two runs, one of which a test has measured."""
+    runs = folder / "runs"
+    runs.mkdir()
+    for day, today in ((1, 1.2), (2, 1.25)):
+        model = sample.model(today)
+        path = runs / f"2026-03-{day:02d}.json"
+        path.write_text(json.dumps(model), encoding="utf-8")
+    record(runs / "2026-03-01.json", 1.1, 0.01, "personalised")
+    write_history(runs, folder / "history.html")
+    return (folder / "history.html").read_text(encoding="utf-8")
+
+
+def texts_on_pages(pdf: bytes) -> list[int]:
+    """Return how many pieces of text each page of a printed document has."""
+    streams = {
+        number: zlib.decompress(packed).count(b" Tj") + zlib.decompress(packed).count(b"TJ")
+        for number, packed in re.findall(
+            rb"(\d+) 0 obj\n<<[^>]*/FlateDecode[^>]*>> stream\n(.*?)\nendstream", pdf, flags=re.S
+        )
+    }
+    pages = re.findall(rb"/Type /Page\n.*?/Contents (\d+) 0 R", pdf, flags=re.S)
+    return [streams[number] for number in pages]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["A/B test", "learned policy", "plan", "validation", "history", "long rankings"],
+)
+def test_the_page_of_every_command_is_readable_on_screens_and_on_paper(
+    show: Callable[..., Shown], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if name == "history":
+        text = history(tmp_path)
+    elif name == "long rankings":
+        text = long_rankings(monkeypatch)
+    else:
+        text = commands.results()[name].to_html()
+    shown = show(text, width=1280)
+    page = shown.page
+    for width in (1280, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(FAULTS) == [], width
+        page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true; })")
+        assert page.evaluate(FAULTS) == [], width
+    assert shown.complaints == [] and shown.requests == []
+    page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = false; })")
+    printed = texts_on_pages(page.pdf(format="A4"))
+    # The answer is on the first page, and no page has a last line alone.
+    assert printed[0] > 15 and min(printed) > 5, printed
 
 
 def hostile() -> dict[str, Any]:
