@@ -153,7 +153,7 @@ def paired(rows: Rows, reference: str) -> list[Summary]:
         a, b = (np.array([by_seed[seed] for seed in common]) for by_seed in (squares, base))
         mean, base_mean = means_of([a, b], None)
         difference, ratio = mean - base_mean, mean / base_mean
-        low, high = difference.interval(LEVEL)
+        (low, high), band = difference.interval(LEVEL), positive_interval(ratio)
         comparisons.append(
             {
                 "x": x,
@@ -164,7 +164,8 @@ def paired(rows: Rows, reference: str) -> list[Summary]:
                 "low": low,
                 "high": high,
                 "closer": float((a < b).mean()),
-                **_named("ratio", ratio.value, positive_interval(ratio)),
+                # A ratio without an interval, from one seed, says nothing.
+                **_named("ratio", ratio.value if np.isfinite(band[0]) else math.nan, band),
             }
         )
     return comparisons

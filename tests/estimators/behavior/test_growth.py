@@ -1,5 +1,8 @@
 """Algorithm 1 as printed and the search of the authors' code, against searches written out on rows."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -26,17 +29,6 @@ def position_of(log, k=2):
     return Position(data, k, log.n)
 
 
-def drawn_splits(log, codes, bins, least, rng, count):
-    """Return the random partitions of all rows as masks of the left side, drawn in the grower's order."""
-    sides = {}
-    for f in range(len(codes)):
-        left = [codes[f] <= b for b in range(1, bins)]
-        sides[f] = [s for s in left if s.sum() >= least and (~s).sum() >= least]
-        sides[f] = [s for i, s in enumerate(sides[f]) if not i or (s != sides[f][i - 1]).any()]
-    features = np.array([f for f in sides if sides[f]])
-    return [sides[f][rng.integers(len(sides[f]))] for f in rng.choice(features, size=count)]
-
-
 def mse(position, objective, choice):
     """Return Var(V) + (V - value)^2 of an assignment (n,), written out on rows."""
     y = position.y[np.arange(position.n_grow), choice]
@@ -44,35 +36,89 @@ def mse(position, objective, choice):
     return max(second - y.mean() ** 2, 0.0) / position.n_apply + (y.mean() - objective.value) ** 2
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_the_printed_split_of_the_root_is_the_best_of_the_drawn_partitions(log, seed):
-    """One level of Algorithm 1 by brute force: the same partitions, every pair of models, strictly lower."""
+def random_partitions(codes, rows, least, rng):
+    """Return ten random divisions of a node (n,): a uniformly drawn feature, then a cut of it."""
+    cuts = []
+    for f in range(len(codes)):
+        sides = [rows & (codes[f] <= b) for b in np.unique(codes[f][rows])[:-1]]
+        cuts.append([s for s in sides if s.sum() >= least and (rows & ~s).sum() >= least])
+    features = np.array([f for f in range(len(codes)) if cuts[f]])
+    # `choice` of an array draws an index by `integers`, so that the same partitions are drawn here.
+    drawn = rng.choice(features, size=10) if len(features) else []
+    return [cuts[f][rng.integers(len(cuts[f]))] for f in drawn]
+
+
+def algorithm_1(position, objective, limits, rng):
+    """Return the model of each row (n,) and the number of splits: the listing, line by line, on rows.
+
+    MSE(c; l) is the MSE of the whole assignment, whatever the other nodes have by then.
+    """
+    codes, n, models = position.data.codes, position.n_grow, range(position.models)
+    least, splits = limits.leaf_rows(n), 0
+    choice = np.zeros(n, dtype=int)  # C, as the model of each row
+    waiting = [(np.ones(n, dtype=bool), 1)]  # L, with the depth of each node
+    while waiting:
+        rows, depth = waiting.pop(0)
+        # Line 5: the best model of the node, and its MSE; a tie leaves the model as it is.
+        minimum, subsets = mse(position, objective, choice), None
+        for m in models:
+            value = mse(position, objective, np.where(rows, m, choice))
+            if strictly_lower(value, minimum):
+                minimum, choice = value, np.where(rows, m, choice)
+        if depth > limits.max_depth or rows.sum() < 2 * least:
+            continue
+        # Lines 7 to 13: S random partitions, the best pair of models for each.
+        for left in random_partitions(codes, rows, least, rng):
+            right = rows & ~left
+            for a, b in itertools.product(models, models):
+                assigned = np.where(left, a, np.where(right, b, choice))
+                value = mse(position, objective, assigned)
+                if strictly_lower(value, minimum):
+                    minimum, subsets = value, (left, right, assigned)
+        # Lines 14 to 20: the node stays whole, or its sides are visited in turn.
+        if subsets is not None:
+            left, right, choice = subsets
+            splits += 1
+            waiting += [(left, depth + 1), (right, depth + 1)]
+    return choice, splits
+
+
+def strictly_lower(value, minimum):
+    """Return whether a score is lower by more than rounding."""
+    return value < minimum * (1 - 1e-10)
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["rewards", "half without rewards"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_printed_tree_is_that_of_the_listing(log, seed, half):
+    """Where half of the contexts have no reward, splits among them leave the MSE equal: none is strictly lower."""
+    if half:
+        log = log.changed(reward=log.reward * (log.context[:, :1] < 0))
     position = position_of(log)
-    data, objective = position.data, mse_estimate("pairs").objective(position)
-    limits = TreeLimits(max_depth=1)
+    # A value between the estimates of the models: mixtures come nearer to it, so that trees are deep.
+    means, data = position.y.mean(axis=0), position.data
+    value = 0.7 * means.min() + 0.3 * means.max()
+    objective = replace(mse_estimate("pairs").objective(position), value=value)
+    limits = TreeLimits(max_depth=4)
+    choice, splits = algorithm_1(position, objective, limits, np.random.default_rng(seed))
     grower = PrintedGrower(
         objective, limits, data.bins.most, data.bins.categorical, rng=np.random.default_rng(seed)
     )
     root = grower.grow(TreeRows.from_objective(objective, position.y, data.codes))
-    M, n = position.models, log.n
-    whole = [mse(position, objective, np.full(n, m)) for m in range(M)]
-    best, split = min(whole), None
-    # `choice` of an array draws an index by `integers`, so that the same partitions are drawn here.
-    splits = drawn_splits(
-        log, data.codes, data.bins.most, limits.leaf_rows(n), np.random.default_rng(seed), 10
+    assert splits >= 1
+    assert grower.leaves == splits + 1
+    np.testing.assert_array_equal(models_of_rows(root, data.codes), choice)
+    assert grower.objective.score(grower.totals) == pytest.approx(
+        mse(position, objective, choice), rel=1e-8
     )
-    for left in splits:
-        for a in range(M):
-            for b in range(M):
-                value = mse(position, objective, np.where(left, a, b))
-                if value < best * (1 - 1e-9):
-                    best, split = value, (left, a, b)
-    if split is None:
-        assert not root.sides
-        return
-    assert root.score == pytest.approx(best, rel=1e-8)
-    assert (root.sides[0].model, root.sides[1].model) == split[1:]
-    assert root.sides[0].sums[0] == split[0].sum()
+
+
+def models_of_rows(group, codes):
+    """Return the model of each row (n,) by the splits of a tree."""
+    if not group.sides:
+        return np.full(codes.shape[1], group.model)
+    left, right = (models_of_rows(side, codes) for side in group.sides)
+    return np.where(group.goes_left[codes[group.feature]], left, right)
 
 
 def test_a_random_search_is_never_better_than_the_exhaustive_one_at_the_root(log):

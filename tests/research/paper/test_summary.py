@@ -143,6 +143,8 @@ def test_pairs_are_of_the_same_seeds():
     assert (found["low"], found["high"]) == pytest.approx((-1.25 - half, -1.25 + half), rel=1e-4)
     with pytest.raises(ConfigError, match="nothing can be paired with 'auto'"):
         paired(both, "auto")
+    (lone,) = paired({key: values[[0, 2]] for key, values in both.items()}, "ips")
+    assert lone["seeds"] == 1 and np.isnan([lone["ratio"], lone["ratio_low"]]).all()
 
 
 def test_ratios_have_intervals_at_any_number_of_seeds():
