@@ -87,13 +87,14 @@ def _errors(errors: Floats) -> Summary:
     low, high = mean.interval(LEVEL)
     bias = (0.0 if low <= 0.0 <= high else min(low**2, high**2), max(low**2, high**2))
     return {
-        **_named("mse", mse.value, positive_interval(mse)),
-        **_named("squared_bias", mean.value**2, bias),
-        **_named("variance", variance.value, positive_interval(variance)),
+        **named("mse", mse.value, positive_interval(mse)),
+        **named("squared_bias", mean.value**2, bias),
+        **named("variance", variance.value, positive_interval(variance)),
     }
 
 
-def _named(name: str, value: float, interval: Interval) -> Summary:
+def named(name: str, value: float, interval: Interval) -> Summary:
+    """Return a value and the ends of its interval under the name."""
     return {name: value, f"{name}_low": interval[0], f"{name}_high": interval[1]}
 
 
@@ -101,10 +102,10 @@ def _share(name: str, held: NDArray[np.bool_]) -> Summary:
     """Return a share with its Clopper-Pearson interval."""
     n, k, tail = len(held), int(held.sum()), (1.0 - LEVEL) / 2
     if not n:
-        return _named(name, math.nan, (math.nan, math.nan))
+        return named(name, math.nan, (math.nan, math.nan))
     low = float(betaincinv(k, n - k + 1, tail)) if k else 0.0
     high = float(betaincinv(k + 1, n - k, 1.0 - tail)) if k < n else 1.0
-    return _named(name, k / n, (low, high))
+    return named(name, k / n, (low, high))
 
 
 def positive_interval(quantity: Quantity) -> Interval:
@@ -165,7 +166,7 @@ def paired(rows: Rows, reference: str) -> list[Summary]:
                 "high": high,
                 "closer": float((a < b).mean()),
                 # A ratio without an interval, from one seed, says nothing.
-                **_named("ratio", ratio.value if np.isfinite(band[0]) else math.nan, band),
+                **named("ratio", ratio.value if np.isfinite(band[0]) else math.nan, band),
             }
         )
     return comparisons

@@ -45,10 +45,13 @@ from counterrank.research.summary import (
     cells,
     grid,
     markdown,
+    named,
     paired,
+    positive_interval,
     summarise,
     with_interval,
 )
+from counterrank.statistics import means_of
 
 #: What tables and pictures call the metrics.
 TITLES = {"mse": "MSE / V²", "squared_bias": "squared bias / V²", "variance": "variance / V²"}
@@ -178,16 +181,18 @@ def runtime_tables(experiment: Experiment, rows: Rows) -> Iterator[str]:
     points = dict.fromkeys(x for _, x in by)
     lines = []
     for x in points:
-        means = []
+        times = []
         for ours, theirs in _TIMED.items():
             if cell := by.get((ours, x)):
                 seconds = cell["seconds"] + cell["drawing"]
-                means.append(seconds.mean())
+                times.append(seconds)
                 lines.append((ours, x, _spread(seconds)))
             if told := published_seconds(experiment.parameter, theirs, x):
                 lines.append((f"published {theirs}", x, f"{told[0]:.4g} (± {told[1]:.3g})"))
-        if len(means) == len(_TIMED):
-            lines.append(("relative", x, f"{means[1] / means[0]:.2f}"))
+        if len(times) == len(_TIMED) and len(times[0]) > 1:
+            fixed, grown = means_of(times, None)
+            relative = named("relative", (grown / fixed).value, positive_interval(grown / fixed))
+            lines.append(("relative", x, with_interval(relative, "relative")))
         if told := published_seconds(experiment.parameter, "relative", x):
             lines.append(("published relative", x, f"{told:.2f}"))
     yield grid("CPU seconds with the data drawn", lines)
