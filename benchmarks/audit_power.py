@@ -20,7 +20,7 @@ from benchmarks import front_page, healthy, other_services, pipeline_errors
 from benchmarks.healthy import as_numbers, shortened
 from benchmarks.pipeline_errors import PRECISE, RELIABLE, World, audited, judged, shop_world
 from counterrank.common.findings import FAILED
-from counterrank.evaluation.judging import level_of, of_audit
+from counterrank.evaluation.verdict import level_of, of_audit
 
 #: Name of a kind, and one log of it.
 Logs = Iterator[tuple[str, World]]

@@ -23,7 +23,7 @@ from counterrank.cli.calls import Call
 from counterrank.common.errors import CounterrankError
 from counterrank.common.options import READING
 from counterrank.io import scan_log
-from counterrank.io.scanning import opened
+from counterrank.io.file_source import opened
 
 #: Pieces that parsers trip over.
 TOKENS = [

@@ -74,7 +74,7 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/estimators/behavior/test_mse.py",
         "tests/estimators/behavior/test_splitting.py",
     ),
-    "estimators/behavior/growing.py": (
+    "estimators/behavior/growth.py": (
         "tests/estimators/behavior/test_splitting.py",
         "tests/estimators/behavior/test_tree.py",
     ),
@@ -108,7 +108,7 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "statistics/betting.py": (BOUNDS, "tests/learning/test_bounds.py"),
     "statistics/arms.py": ("tests/statistics/test_adjusted.py",),
-    "estimators/weights/thresholds.py": (BOUNDS, "tests/evaluation/test_judging.py"),
+    "estimators/weights/thresholds.py": (BOUNDS, "tests/evaluation/test_verdict_of_estimates.py"),
     "estimators/weights/diagnostics.py": ("tests/estimators/weights/test_diagnostics.py",),
     "evaluation/exploration.py": (
         "tests/estimators/weights/test_diagnostics.py",
@@ -126,8 +126,8 @@ FILES: dict[str, tuple[str, ...]] = {
         "tests/checks/test_diseases.py",
     ),
     "evaluation/arms.py": ("tests/evaluation/test_arms_exact.py", "tests/evaluation/test_arms.py"),
-    "evaluation/judging.py": (
-        "tests/evaluation/test_judging.py",
+    "evaluation/verdict.py": (
+        "tests/evaluation/test_verdict_of_estimates.py",
         "tests/evaluation/test_verdict.py",
     ),
     "evaluation/comparisons.py": (COMPARISONS, "tests/evaluation/test_segments.py", *PASS),
@@ -141,7 +141,7 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "estimators/columns.py": (CONTRIBUTION, "tests/statistics/test_columns.py", *AUTO),
     "estimators/auto/rule.py": (*RULE, "tests/evaluation/test_pins.py"),
-    "estimators/auto/solving.py": AUTO,
+    "estimators/auto/solution.py": AUTO,
     "estimators/auto/members.py": AUTO,
     "estimators/auto/auto.py": AUTO,
     "models/clicks/model.py": ("tests/models/test_clicks_recursion.py",),
@@ -254,22 +254,22 @@ EQUAL: tuple[tuple[str, str, str], ...] = (
         "hermitian=True",
     ),  # a covariance is symmetric: both ways give its inverse
     # Ties: a computed number that meets a line to the last digit.
-    ("evaluation/judging.py", "Gt", "tail_index(e.moments) > THRESHOLDS"),
-    ("evaluation/judging.py", "Gt", "if test.p_value * len(tests) > SIGNIFICANT"),
-    ("evaluation/judging.py", "LtE", "if value <= SIGNIFICANT]"),
-    ("evaluation/judging.py", "Lt", "1 / 3 < factor < 3"),
-    ("evaluation/judging.py", "True", "strict=True"),  # lists of one length by construction
+    ("evaluation/verdict.py", "Gt", "tail_index(e.moments) > THRESHOLDS"),
+    ("evaluation/verdict.py", "Gt", "if test.p_value * len(tests) > SIGNIFICANT"),
+    ("evaluation/verdict.py", "LtE", "if value <= SIGNIFICANT]"),
+    ("evaluation/verdict.py", "Lt", "1 / 3 < factor < 3"),
+    ("evaluation/verdict.py", "True", "strict=True"),  # lists of one length by construction
     ("evaluation/comparisons.py", "Lt", "stderr_of_difference(job, other)) < SIGNIFICANT"),
     ("evaluation/comparisons.py", "LtE", "calm = tail_index("),
     ("evaluation/comparisons.py", "Gt", "mean_weight_test(estimate.moments).p_value > SIGNIFICANT"),
     ("evaluation/comparisons.py", "0", "default=0)"),  # of no estimates there is no path
     # The line before leaves factors of three and more, or a third and less.
-    ("evaluation/judging.py", "Gt", '(factor, "small") if factor > 1'),
-    ("evaluation/judging.py", "1", '(factor, "small") if factor > 1'),
+    ("evaluation/verdict.py", "Gt", '(factor, "small") if factor > 1'),
+    ("evaluation/verdict.py", "1", '(factor, "small") if factor > 1'),
     # Both ways say the same of ten and of a hundred.
-    ("evaluation/judging.py", "Lt", 'return f"{factor:.2g}" if factor < 10'),
-    ("evaluation/judging.py", "Lt", "if whole < 100:"),
-    ("evaluation/judging.py", "100", "if whole < 100:"),
+    ("evaluation/verdict.py", "Lt", 'return f"{factor:.2g}" if factor < 10'),
+    ("evaluation/verdict.py", "Lt", "if whole < 100:"),
+    ("evaluation/verdict.py", "100", "if whole < 100:"),
 )
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import counterrank as cr
 from counterrank.checks import Audit
-from counterrank.evaluation.judging import level_of, of_audit
+from counterrank.evaluation.verdict import level_of, of_audit
 
 Columns = dict[str, np.ndarray]
 DAYS = np.datetime64("2026-11-01") + np.arange(14)

@@ -18,7 +18,7 @@ from counterrank.common.records import Record
 from counterrank.common.texts import packaged
 from counterrank.estimators import Estimate, Lift
 from counterrank.evaluation import ABTest, ArmMetric, Evaluation
-from counterrank.report.loading import KINDS
+from counterrank.report.stored_results import KINDS
 
 HERE = Path(__file__).parent / "reference"
 

@@ -60,7 +60,7 @@ def questions() -> Iterator[list[Question]]:
             asked.append(Question(summary, unknown, counts, doubted))
         return rule.decide(summary, allowance, unknown, counted, follows, doubted)
 
-    with mock.patch("counterrank.estimators.auto.solving.decide", decide):
+    with mock.patch("counterrank.estimators.auto.solution.decide", decide):
         yield asked
 
 

@@ -67,6 +67,6 @@ from counterrank.policies import parse_policy as parse_policy
 from counterrank.policies import pooled as pooled
 from counterrank.policies import save_policy as save_policy
 from counterrank.propensity_models import estimate_propensities as estimate_propensities
-from counterrank.report.loading import load as load
+from counterrank.report.stored_results import load as load
 
 __version__: str

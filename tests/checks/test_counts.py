@@ -24,7 +24,7 @@ from counterrank.checks.rows import REWARDS, ROBOTS, UNITS_TOLD_APART
 from counterrank.checks.weights import GROUP_WEIGHTS, WEIGHTS, ContextCut, lift_sums
 from counterrank.data.source import MemorySource
 from counterrank.estimators import View
-from counterrank.evaluation.judging import of_audit
+from counterrank.evaluation.verdict import of_audit
 
 
 def padded(actions: int, seed: int = 0) -> cr.RankingLog:

@@ -9,7 +9,7 @@ from benchmarks.pipeline_errors import ERRORS, SHOPS, Shop, audited, limiting, s
 
 import counterrank as cr
 from counterrank.evaluation import what_would_help
-from counterrank.evaluation.judging import of_audit
+from counterrank.evaluation.verdict import of_audit
 
 
 def found_in(name: str, seed: int, rows: int = 6000) -> list[str]:

@@ -201,7 +201,7 @@ def told(capsys, monkeypatch, *arguments):
 def never_read(monkeypatch):
     """Outputs are refused before anything is read."""
     monkeypatch.setattr(
-        "counterrank.io.scanning.open_source", lambda *_, **__: pytest.fail("it was read")
+        "counterrank.io.file_source.open_source", lambda *_, **__: pytest.fail("it was read")
     )
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
@@ -306,7 +306,7 @@ def test_a_fault_of_ours_has_a_code_of_its_own(log_file, capsys, monkeypatch):
     def broken(*arguments, **options):
         raise ZeroDivisionError("division by \x1b[31mzero")
 
-    monkeypatch.setattr("counterrank.io.scanning.open_source", broken)
+    monkeypatch.setattr("counterrank.io.file_source.open_source", broken)
     code, said = told(capsys, monkeypatch, "evaluate", log_file, "--target", "new")
     assert (
         code == 70

@@ -17,7 +17,7 @@ from counterrank.common import messages
 from counterrank.common.errors import LogError, UnknownNameError
 from counterrank.common.findings import TITLES
 from counterrank.common.messages import Message, code_of, for_command, has, say
-from counterrank.evaluation.judging import CHECKS as JUDGED
+from counterrank.evaluation.verdict import CHECKS as JUDGED
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(cr.__file__).parent

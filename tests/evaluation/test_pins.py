@@ -11,7 +11,7 @@ from tests.evaluation.logs import gentle_log
 import counterrank as cr
 from counterrank.evaluation import comparisons
 from counterrank.evaluation.comparisons import Rival
-from counterrank.evaluation.judging import TargetEvidence, reasons
+from counterrank.evaluation.verdict import TargetEvidence, reasons
 from counterrank.statistics import bias_aware_half, critical_value, holm, two_sided
 
 

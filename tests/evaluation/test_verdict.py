@@ -11,7 +11,7 @@ import counterrank as cr
 from counterrank.common.errors import ConfigError
 from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.evaluation.comparisons import Rival
-from counterrank.evaluation.judging import (
+from counterrank.evaluation.verdict import (
     LEVELS,
     TargetEvidence,
     level_of,

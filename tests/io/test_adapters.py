@@ -10,7 +10,7 @@ from counterrank.common.errors import ConfigError, CounterrankError, LogError, P
 from counterrank.common.messages import has
 from counterrank.data.log import RankingLog
 from counterrank.io import Query, read_log
-from counterrank.io import reading as registry
+from counterrank.io import readers as registry
 from counterrank.research.datasets import (
     read_kuairand,
     read_open_bandit,

@@ -479,7 +479,7 @@ def test_streams_and_large_answers(shop, tmp_path, monkeypatch):
     """A query as the log: in memory, and kept on disk."""
     import duckdb
 
-    from counterrank.io import scanning
+    from counterrank.io import file_source
 
     with duckdb.connect(str(tmp_path / "shop.db")) as made:
         made.register("given", shop.impressions())
@@ -488,7 +488,7 @@ def test_streams_and_large_answers(shop, tmp_path, monkeypatch):
     given = events(write(shop.table(), tmp_path / "events.parquet"))
     more = {"events": given, "columns": COLUMNS, "estimators": "ips"}
     whole = cr.evaluate(query, "new", **more)
-    monkeypatch.setattr(scanning, "IN_MEMORY_BYTES", 1000)
+    monkeypatch.setattr(file_source, "IN_MEMORY_BYTES", 1000)
     found = cr.evaluate(query, "new", **more)
     assert found.estimate("new", "ips").value == pytest.approx(whole.estimate("new", "ips").value)
     assert found.log.events == whole.log.events == given_counts(shop)

@@ -9,7 +9,7 @@ import pytest
 
 from counterrank.common.errors import CounterrankError, LogError
 from counterrank.io import read_log, scan_log
-from counterrank.io.reading import concat
+from counterrank.io.readers import concat
 
 
 @pytest.fixture

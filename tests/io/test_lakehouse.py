@@ -11,7 +11,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.common.errors import ConfigError, LogError, MissingExtraError
-from counterrank.io import concat, scan_log, scanning
+from counterrank.io import concat, file_source, scan_log
 
 DAYS = [datetime.date(2026, 10, d) for d in (1, 2, 3)]
 
@@ -156,9 +156,9 @@ def test_an_iceberg_table_is_passed_as_a_reader(written, monkeypatch):
     scan = catalogue.load_table("shop.log").scan
     expected = cr.RankingLog.from_frame(written.table, targets="new")
     whole = cr.evaluate(expected, "new", estimators="ips").estimate("new", "ips").value
-    for most in (scanning.IN_MEMORY_BYTES, 100):
+    for most in (file_source.IN_MEMORY_BYTES, 100):
         # Too large for memory, it is kept on disk for as long as it is needed.
-        monkeypatch.setattr(scanning, "IN_MEMORY_BYTES", most)
+        monkeypatch.setattr(file_source, "IN_MEMORY_BYTES", most)
         found = cr.evaluate(
             scan().to_arrow_batch_reader(), "new", estimators="ips", segments="country"
         )

@@ -13,7 +13,7 @@ from counterrank.data.source import MemorySource
 from counterrank.io import read_log, scan_log, tables
 from counterrank.io import survey as parts_module
 from counterrank.io.cluster import survey_of
-from counterrank.io.reading import concat, read_part
+from counterrank.io.readers import concat, read_part
 from counterrank.io.schema import CandidateSpec, Field, LogSpec
 from counterrank.io.survey import Survey, batch_rows, sample_rows
 
@@ -245,7 +245,7 @@ def test_a_bad_row_in_a_sample_has_its_own_number(kit, tmp_path):
 
 
 def test_samples_of_many_parts_open_few_of_them(many_parts, monkeypatch):
-    monkeypatch.setattr("counterrank.io.scanning._SAMPLED_PARTS", 3)
+    monkeypatch.setattr("counterrank.io.file_source._SAMPLED_PARTS", 3)
     source, _ = many_parts
     sample = source.sample(1000, np.random.default_rng(0))
     assert sample.n == 150
@@ -253,8 +253,8 @@ def test_samples_of_many_parts_open_few_of_them(many_parts, monkeypatch):
 
 def test_samples_to_look_at_come_from_parts_that_lie_evenly_in_a_long_log(many_parts, monkeypatch):
     """20 parts of 50: about 250 rankings are read for a small sample, all for a larger one."""
-    monkeypatch.setattr("counterrank.io.scanning._READ_ROWS", 250)
-    monkeypatch.setattr("counterrank.io.scanning._LOOK_ROWS", 100)
+    monkeypatch.setattr("counterrank.io.file_source._READ_ROWS", 250)
+    monkeypatch.setattr("counterrank.io.file_source._LOOK_ROWS", 100)
     source, whole = many_parts
     starts = set()
     for seed in range(40):

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 import counterrank as cr
 from counterrank.common.errors import ConfigError, LogError, MissingExtraError
 from counterrank.data.source import MemorySource
-from counterrank.io import scanning
-from counterrank.io.scanning import FileSource, open_source
+from counterrank.io import file_source
+from counterrank.io.file_source import FileSource, open_source
 
 IPS = {"estimators": "ips"}
 
@@ -144,7 +144,7 @@ def test_a_large_answer_is_kept_on_disk_while_it_is_needed(columns, duck, tmp_pa
     assert isinstance(small, MemorySource)
     names = ("auto", "ips", "rips")
     whole = cr.evaluate(query, "new", estimators=names, segments="country").to_dict()
-    monkeypatch.setattr(scanning, "IN_MEMORY_BYTES", 1000)
+    monkeypatch.setattr(file_source, "IN_MEMORY_BYTES", 1000)
     source, _ = open_source(query, "new", where="country = 'AT'")
     assert isinstance(source, FileSource)
     found = list(tmp_path.glob("counterrank-*/*.parquet"))

@@ -8,7 +8,7 @@ from counterrank.estimators.behavior import Condition
 from counterrank.evaluation import Evaluation
 from counterrank.report import evaluation, html, terminal
 from counterrank.report.document import BRIEF, VERBOSE, Document, Figure
-from counterrank.report.reading import Reading
+from counterrank.report.evaluation_view import Reading
 
 TARGETS = ("personalised", "clickbait")
 K = 6

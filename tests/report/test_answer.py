@@ -11,8 +11,8 @@ from tests.report import sample
 from counterrank.evaluation import Comparison, OrderPoint, Validation
 from counterrank.report import answer
 from counterrank.report.estimates import path_in_words
-from counterrank.report.reading import Reading
-from counterrank.report.validating import sentences as of_validation
+from counterrank.report.evaluation_view import Reading
+from counterrank.report.validation import sentences as of_validation
 from counterrank.report.words import percent, plain, short, span
 
 

@@ -13,9 +13,9 @@ import counterrank as cr
 from counterrank.common.errors import ConfigError
 from counterrank.common.records import printed
 from counterrank.report import html
-from counterrank.report.explaining import MOST_LINES, explained, repro
+from counterrank.report.explanation import MOST_LINES, explained, repro
 from counterrank.report.forest import STATES, Forest
-from counterrank.report.loading import KINDS
+from counterrank.report.stored_results import KINDS
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "reference" / "schemas"
 

@@ -88,13 +88,13 @@ def explain(result: str, repro: bool) -> None:
     """Print in at most ten lines what RESULT, a JSON file of any command, says and does not say."""
     import json
 
-    from counterrank.report import explaining, loading
+    from counterrank.report import explanation, stored_results
 
-    record = loading.load(result)
+    record = stored_results.load(result)
     if repro:
-        click.echo(json.dumps(explaining.repro(record), indent=2))
+        click.echo(json.dumps(explanation.repro(record), indent=2))
     else:
-        say(explaining.explained(record, result))
+        say(explanation.explained(record, result))
 
 
 _OUTCOME = """Example:

@@ -1,11 +1,10 @@
 """The one orchestration: a log and targets in, an Evaluation out."""
 
 from counterrank.evaluation.abtest_result import ABTest, ArmDecision, ArmLift, ArmMetric
-from counterrank.evaluation.abtesting import abtest
+from counterrank.evaluation.arm_test import abtest
 from counterrank.evaluation.arms import Pair, Validation, ValidationSummary, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.exploration import detectable, rows_for, sensible
-from counterrank.evaluation.judging import causes_first, meets, remedies, round_up, what_would_help
 from counterrank.evaluation.provenance import Provenance
 from counterrank.evaluation.request import DEFAULT_ESTIMATORS
 from counterrank.evaluation.result import (
@@ -27,6 +26,7 @@ from counterrank.evaluation.result import (
     Verdict,
 )
 from counterrank.evaluation.run import evaluate
+from counterrank.evaluation.verdict import causes_first, meets, remedies, round_up, what_would_help
 
 __all__ = [
     "COUNTED_UNITS",

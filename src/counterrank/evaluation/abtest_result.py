@@ -132,7 +132,7 @@ class ABTest(RecordResult):
     """
 
     SCHEMA, NAME, ROWS = "counterrank/abtest/2", "A/B test", "lifts"
-    REPORT = "counterrank.report.abtesting"
+    REPORT = "counterrank.report.abtest"
 
     metrics: tuple[ArmMetric, ...]
     baseline: str

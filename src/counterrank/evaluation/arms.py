@@ -141,7 +141,7 @@ class Validation(RecordResult):
     """
 
     SCHEMA, NAME, ROWS = "counterrank/validation/1", "validation", "pairs"
-    REPORT = "counterrank.report.validating"
+    REPORT = "counterrank.report.validation"
 
     pairs: tuple[Pair, ...]
     agreement: ValidationSummary = field(metadata={"key": "summary"})

@@ -19,18 +19,18 @@ from counterrank.evaluation.comparisons import (
     weighed_like,
 )
 from counterrank.evaluation.fit import Fit, MetricFits
-from counterrank.evaluation.judging import (
+from counterrank.evaluation.request import PANEL, Options
+from counterrank.evaluation.result import Comparison, Segment, Sensitivity, Verdict
+from counterrank.evaluation.sensitivity import curve
+from counterrank.evaluation.solve import Table, lightest
+from counterrank.evaluation.sweep import Group
+from counterrank.evaluation.verdict import (
     TargetEvidence,
     no_better,
     of_audit,
     reasons,
     verdict,
 )
-from counterrank.evaluation.request import PANEL, Options
-from counterrank.evaluation.result import Comparison, Segment, Sensitivity, Verdict
-from counterrank.evaluation.sensitivity import curve
-from counterrank.evaluation.solve import Table, lightest
-from counterrank.evaluation.sweep import Group
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,6 @@ from counterrank.common.texts import in_percent
 from counterrank.estimators import Estimate, Solution, decisive
 from counterrank.evaluation.comparisons import enough_rows
 from counterrank.evaluation.judge import Judgement
-from counterrank.evaluation.judging import verdict
 from counterrank.evaluation.request import Options
 from counterrank.evaluation.result import (
     LEVELS,
@@ -24,6 +23,7 @@ from counterrank.evaluation.result import (
     weakest,
 )
 from counterrank.evaluation.solve import Table
+from counterrank.evaluation.verdict import verdict
 from counterrank.metrics import IMPRESSIONS, Guardrail, Measure, Metric, Metrics
 from counterrank.statistics import (
     Looks,

@@ -22,9 +22,9 @@ from counterrank.estimators import SHOWN, Estimate, LogSums, Solution, logged
 from counterrank.estimators.weights.diagnostics import effective_rows, mean_weight_test
 from counterrank.estimators.weights.moments import Moments
 from counterrank.evaluation.fit import Fit, MetricFits
-from counterrank.evaluation.judging import scale_of
 from counterrank.evaluation.request import Options
 from counterrank.evaluation.sweep import Group, SweepSums
+from counterrank.evaluation.verdict import scale_of
 from counterrank.metrics import IMPRESSIONS, Measure, Metric
 from counterrank.statistics import ONCE, ColumnSums, Key, Looks, Quantity, contrast
 

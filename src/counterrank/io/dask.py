@@ -21,9 +21,9 @@ from counterrank.io.cluster import (
     packed,
     unpacked,
 )
+from counterrank.io.file_source import FileSource
 from counterrank.io.options import ReadOptions
-from counterrank.io.reading import as_table
-from counterrank.io.scanning import FileSource
+from counterrank.io.readers import as_table
 from counterrank.io.where import Where
 
 #: No more results than this come home one by one; neighbours are added on the workers.

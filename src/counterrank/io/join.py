@@ -39,7 +39,7 @@ def table_files(source: Any, decimal: str = ".") -> list[DataFile]:
     """Return a table as Parquet files: those of a path, or what a table in memory is written to."""
     if isinstance(source, str):
         return [prepare.readable(file) for file in expand(source, decimal=decimal)]
-    from counterrank.io.reading import as_table
+    from counterrank.io.readers import as_table
 
     table = tables.with_points(as_table(source), decimal)
     return tables.written([(prepare.plain_types(table), "")])

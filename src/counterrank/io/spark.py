@@ -25,8 +25,8 @@ from counterrank.io.cluster import (
     packed,
     unpacked,
 )
+from counterrank.io.file_source import FileSource
 from counterrank.io.options import ReadOptions
-from counterrank.io.scanning import FileSource
 from counterrank.io.where import COMPARE, IN, IS_NULL, RowCondition, Where
 
 #: No more results than this come to the driver one by one; neighbours are added on the workers.

@@ -150,7 +150,7 @@ class Survey:
         spec = replace(parts, n_items=size, categories=categories, count=self._count(parts, sample))
         if parts.item_file is None:
             return spec
-        from counterrank.io.decoding import read_item_features
+        from counterrank.io.arrow_log import read_item_features
 
         return replace(spec, item_features=read_item_features(parts.item_file, names, size))
 

@@ -8,7 +8,7 @@ from counterrank.metrics.functions import (
     register_metric,
 )
 from counterrank.metrics.guardrails import Guardrail, parse_guardrail
-from counterrank.metrics.measuring import constant, measured
+from counterrank.metrics.measures import constant, measured
 from counterrank.metrics.metric import (
     SINGLE,
     Measure,

@@ -1,6 +1,6 @@
 """What people see: every result is one list of blocks, shown as a page, in a terminal and in a notebook.
 
-`evaluation`, `learning`, `abtesting`, `validating`, `plan`, `health` and `history` make the blocks of one kind
+`evaluation`, `learning`, `abtest`, `validation`, `plan`, `health` and `history` make the blocks of one kind
 of result; `html`, `terminal` and `pictures` show them.
 """
 

@@ -28,9 +28,9 @@ from counterrank.report.document import (
     interval_row,
     section,
 )
+from counterrank.report.evaluation_view import Reading, Target, column_name
 from counterrank.report.forest import STATES, Column, Forest, Line, column_over, outcome
 from counterrank.report.health import note
-from counterrank.report.reading import Reading, Target, column_name
 from counterrank.report.words import (
     count,
     days_between,

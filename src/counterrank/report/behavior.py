@@ -18,7 +18,7 @@ from counterrank.report.document import (
     Table,
     section,
 )
-from counterrank.report.reading import Reading, column_name
+from counterrank.report.evaluation_view import Reading, column_name
 from counterrank.report.words import percent, plain, sentence, whole_percents
 
 #: Models of `counterrank.estimators.behavior` in words.

@@ -24,8 +24,8 @@ from counterrank.report.document import (
     normal,
     section,
 )
+from counterrank.report.evaluation_view import Reading, Target, column_name, family, known_bias
 from counterrank.report.forest import Column, Forest, Line, around_zero, outcome
-from counterrank.report.reading import Reading, Target, column_name, family, known_bias
 from counterrank.report.words import NONE, count, known, percent, plain, sentence, span, width
 from counterrank.statistics import Number
 

@@ -7,9 +7,9 @@ from counterrank.report.answer import answer, headline
 from counterrank.report.behavior import behavior, reads
 from counterrank.report.document import BRIEF, PAGE, VERBOSE, Block, Document, Fold, section
 from counterrank.report.estimates import agreement, order_path, positions, segments, values
+from counterrank.report.evaluation_view import Reading
 from counterrank.report.health import ORDER, health, note
 from counterrank.report.method import method
-from counterrank.report.reading import Reading
 from counterrank.report.weights import planning, weights
 
 

@@ -18,8 +18,8 @@ from counterrank.report.document import (
     around_intervals,
     section,
 )
+from counterrank.report.evaluation_view import Reading
 from counterrank.report.forest import Column, Forest, Line
-from counterrank.report.reading import Reading
 from counterrank.report.words import sentence
 
 #: What troubles most comes first.

@@ -43,9 +43,9 @@ from counterrank.report.document import (
     section,
 )
 from counterrank.report.estimates import metrics_of
+from counterrank.report.evaluation_view import Reading, Target
 from counterrank.report.html import page
-from counterrank.report.loading import READABLE
-from counterrank.report.reading import Reading, Target
+from counterrank.report.stored_results import READABLE
 from counterrank.report.words import count, known, plain, relative_ends
 from counterrank.statistics import Number
 

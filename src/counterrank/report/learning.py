@@ -20,8 +20,8 @@ from counterrank.report.document import (
     interval_row,
     section,
 )
+from counterrank.report.evaluation_view import column_name
 from counterrank.report.forest import OUTCOMES, Column, Forest, Line, column_over, outcome
-from counterrank.report.reading import column_name
 from counterrank.report.words import at_least, count, known, percent, plain
 from counterrank.statistics import Number
 

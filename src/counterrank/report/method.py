@@ -5,7 +5,7 @@ from typing import Any
 
 from counterrank.estimators import Form, parse
 from counterrank.report.document import Block, Note, Paragraph, Table, section
-from counterrank.report.reading import Reading
+from counterrank.report.evaluation_view import Reading
 
 _TABLE = {
     "auto": (

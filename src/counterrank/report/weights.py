@@ -6,8 +6,8 @@ from counterrank.common.texts import plural
 from counterrank.estimators import Estimate
 from counterrank.evaluation import SamplePlan, Sensitivity
 from counterrank.report.document import AxisScale, Block, Mark, Row, Table, section
+from counterrank.report.evaluation_view import Reading
 from counterrank.report.forest import Column, Forest, Line
-from counterrank.report.reading import Reading
 from counterrank.report.words import count, known, percent, plain, roughly, short
 
 WEIGHT_COLUMNS = (

@@ -13,7 +13,7 @@ from counterrank.common.texts import comma_separated
 from counterrank.io import tables
 from counterrank.io.files import DataFile, expand
 from counterrank.io.options import UNIFORM, ReadOptions
-from counterrank.io.reading import Converted, Path, adapter
+from counterrank.io.readers import Converted, Path, adapter
 
 
 def read_columns(

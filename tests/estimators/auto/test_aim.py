@@ -8,7 +8,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.data.source import MemorySource
-from counterrank.estimators.auto import solving
+from counterrank.estimators.auto import solution
 from counterrank.estimators.auto.auto import AutoFit
 from counterrank.estimators.auto.nuisances import (
     aim_sums,
@@ -20,7 +20,7 @@ from counterrank.estimators.auto.nuisances import (
     span_of,
 )
 from counterrank.estimators.auto.rule import decide
-from counterrank.estimators.auto.solving import MemberTable
+from counterrank.estimators.auto.solution import MemberTable
 from counterrank.estimators.base import View, Workspace
 from counterrank.models import page_policy, paired_draws
 
@@ -168,7 +168,7 @@ def test_models_that_the_log_refutes_do_not_widen_the_interval(monkeypatch):
         seen.append(given[3])
         return decide(*given, **more)
 
-    monkeypatch.setattr(solving, "decide", watched)
+    monkeypatch.setattr(solution, "decide", watched)
     fit.solution(fit.sums(log))
     np.testing.assert_allclose(seen[0], [1.0, 1.0] + [0.1] * (len(shares) - 2))
     assert len(shares) > 2

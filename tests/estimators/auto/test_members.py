@@ -14,7 +14,7 @@ from counterrank.estimators import DR, View, Workspace
 from counterrank.estimators.auto.auto import AutoFit
 from counterrank.estimators.auto.members import members_of, tails_of, weights_of
 from counterrank.estimators.auto.rule import expected_squares
-from counterrank.estimators.auto.solving import MemberTable
+from counterrank.estimators.auto.solution import MemberTable
 from counterrank.estimators.crossfit import NO_MODELS, Prediction, folds_of
 from counterrank.models import RewardModel
 from counterrank.policies import Candidates, attraction, parse_policy

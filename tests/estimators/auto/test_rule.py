@@ -25,7 +25,7 @@ from counterrank.estimators.auto.rule import (
     left_open,
     threshold,
 )
-from counterrank.estimators.auto.solving import Members, MemberTable, solution_of
+from counterrank.estimators.auto.solution import Members, MemberTable, solution_of
 from counterrank.estimators.base import Estimate
 from counterrank.statistics import (
     PositionSums,

@@ -12,7 +12,7 @@ from counterrank.estimators import Workspace, crossfit
 from counterrank.estimators.auto.auto import AutoFit
 from counterrank.estimators.auto.members import add_second_phase, calibration
 from counterrank.estimators.auto.nuisances import fit_aimed
-from counterrank.estimators.auto.solving import MemberTable
+from counterrank.estimators.auto.solution import MemberTable
 from counterrank.research.simulate import World
 
 WORLD = World(seed=5, behavior="dbn", K=4, items=10)

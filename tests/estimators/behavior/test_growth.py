@@ -10,8 +10,8 @@ import counterrank as cr
 from counterrank.common.errors import ConfigError
 from counterrank.estimators.behavior import BehaviorTree, TreeLimits
 from counterrank.estimators.behavior.estimates import mse_estimate
-from counterrank.estimators.behavior.growing import Grower, TreeRows
-from counterrank.estimators.behavior.random_growing import PrintedGrower, PublishedGrower
+from counterrank.estimators.behavior.growth import Grower, TreeRows
+from counterrank.estimators.behavior.random_growth import PrintedGrower, PublishedGrower
 from counterrank.estimators.behavior.training import Position
 from counterrank.research.simulate import random
 

@@ -7,7 +7,7 @@ import counterrank as cr
 from counterrank.common.errors import BehaviorError
 from counterrank.estimators.behavior import BehaviorTree, Oracle, TreeLimits
 from counterrank.estimators.behavior.estimates import FEASIBLE, log_of, mse_estimate, odds_scale
-from counterrank.estimators.behavior.growing import TreeRows
+from counterrank.estimators.behavior.growth import TreeRows
 from counterrank.estimators.behavior.settings import ORACLE_NOISE_STREAM
 from counterrank.estimators.behavior.training import Position
 from counterrank.estimators.weights.ratios import ratios_of

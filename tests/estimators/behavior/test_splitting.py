@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterrank.estimators.behavior import growing
-from counterrank.estimators.behavior.growing import Group, Grower, TreeRows, bin_order
+from counterrank.estimators.behavior import growth
+from counterrank.estimators.behavior.growth import Group, Grower, TreeRows, bin_order
 from counterrank.estimators.behavior.objective import Objective, least_score
 from counterrank.estimators.behavior.settings import TreeLimits
 
@@ -132,9 +132,9 @@ def test_sibling_histogram_by_subtraction_equals_the_direct_sum(monkeypatch):
     _, tree = grown(y, codes, goal, max_depth=3)
     stats = np.column_stack([np.ones(500), y, y**2])
 
-    seen, cuts_of = [], growing.cuts_of
+    seen, cuts_of = [], growth.cuts_of
     monkeypatch.setattr(
-        growing, "cuts_of", lambda hist, *rest: seen.append(hist) or cuts_of(hist, *rest)
+        growth, "cuts_of", lambda hist, *rest: seen.append(hist) or cuts_of(hist, *rest)
     )
     grown(y, codes, goal, max_depth=3)
     waiting, expected = [(tree, np.ones(500, dtype=bool))], []

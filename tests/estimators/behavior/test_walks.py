@@ -5,7 +5,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.estimators.behavior.forest import SCHEMA, Forest, Node, StoredModel
-from counterrank.estimators.behavior.growing import Group
+from counterrank.estimators.behavior.growth import Group
 from counterrank.estimators.weights.ratios import ratios_of
 
 seeds = pytest.mark.parametrize("seed", range(40))

@@ -8,7 +8,7 @@ import pytest
 
 import counterrank as cr
 from counterrank.common.errors import ConfigError, LogError, MissingExtraError
-from counterrank.io.scanning import open_source, opened
+from counterrank.io.file_source import open_source, opened
 
 NEW = {"estimators": ["rips"]}
 # Dask's own call of pandas.

@@ -40,7 +40,7 @@ from counterrank.estimators.auto.members import (
 )
 from counterrank.estimators.auto.nuisances import SUMS, aim, nuisances_for
 from counterrank.estimators.auto.rule import MODELS
-from counterrank.estimators.auto.solving import AutoSums, solved
+from counterrank.estimators.auto.solution import AutoSums, solved
 from counterrank.estimators.base import Estimator, Fitted, View, Workspace
 from counterrank.estimators.columns import ALL, Columns, PositionColumns, Rows, logged
 from counterrank.estimators.crossfit import Prediction, Predictions, drawn_once

@@ -19,11 +19,11 @@ from counterrank.data.source import MemorySource, Source
 from counterrank.estimators.behavior import words
 from counterrank.estimators.behavior.estimates import DEFAULT, MODELS, mse_estimate
 from counterrank.estimators.behavior.forest import Forest, assemble, load_candidates, read_json
-from counterrank.estimators.behavior.growing import Grower, TreeRows
+from counterrank.estimators.behavior.growth import Grower, TreeRows
 from counterrank.estimators.behavior.masks import SETS, Candidate, candidates
 from counterrank.estimators.behavior.modelled import has_closed_form
 from counterrank.estimators.behavior.objective import MSEEstimate
-from counterrank.estimators.behavior.random_growing import PrintedGrower, PublishedGrower
+from counterrank.estimators.behavior.random_growth import PrintedGrower, PublishedGrower
 from counterrank.estimators.behavior.settings import (
     BINNING_STREAM,
     MOST_REWARD,

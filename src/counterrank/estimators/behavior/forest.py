@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import BehaviorError, ConfigError
 from counterrank.common.records import Record
-from counterrank.estimators.behavior.growing import Group
+from counterrank.estimators.behavior.growth import Group
 from counterrank.estimators.behavior.masks import SETS, Candidate, as_mask
 from counterrank.estimators.behavior.pairs import Blend, share_of
 from counterrank.estimators.behavior.settings import CHANCE

@@ -20,7 +20,7 @@ from counterrank.common.texts import suggestion
 from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.data.log import Probabilities, Propensity, RankingLog
 from counterrank.io import tables
-from counterrank.io.decoding import decode
+from counterrank.io.arrow_log import decode
 from counterrank.io.event_join import with_events
 from counterrank.io.files import ALIASES, FORMATS, DataFile, expand, guard
 from counterrank.io.options import LogLike, ReadOptions, refuse_unread
@@ -185,9 +185,9 @@ def adapter_of(name: str | None) -> Adapter | None:
         return None
     reader: Adapter
     if name in TRACKING:
-        from counterrank.io import tracking
+        from counterrank.io import tracking_exports
 
-        reader = getattr(tracking, f"read_{name}")
+        reader = getattr(tracking_exports, f"read_{name}")
         return reader
     plugged = plugins.plugins_of(plugins.FORMATS, _TAKEN)
     if name not in plugged:

@@ -31,7 +31,7 @@ from counterrank.data.source import (
 from counterrank.io import tables
 from counterrank.io.files import DataFile, TooLargeError, expand, guard, refuse_version
 from counterrank.io.options import ReadOptions, columns_of, refuse_unread
-from counterrank.io.reading import (
+from counterrank.io.readers import (
     adapter_of,
     as_table,
     concat,

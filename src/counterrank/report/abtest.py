@@ -32,9 +32,9 @@ from counterrank.report.document import (
     section,
 )
 from counterrank.report.estimates import segments
+from counterrank.report.evaluation_view import Reading
 from counterrank.report.forest import Forest, Line
 from counterrank.report.health import note
-from counterrank.report.reading import Reading
 from counterrank.report.words import count, known, percent, plain, roughly, sentence
 from counterrank.statistics import Number
 

@@ -23,7 +23,7 @@ from counterrank.io import sql, tables
 from counterrank.io.files import DataFile, Unpacked, expand
 from counterrank.io.joined_tables import Events
 from counterrank.io.options import ReadOptions
-from counterrank.io.reading import Converted, Path, adapter
+from counterrank.io.readers import Converted, Path, adapter
 from counterrank.policies import PolicySpec
 
 #: What is a sum over events of another kind.

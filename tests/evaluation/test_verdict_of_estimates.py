@@ -16,7 +16,7 @@ from counterrank.estimators.weights.diagnostics import mean_weight_test
 from counterrank.estimators.weights.moments import moments_of
 from counterrank.estimators.weights.thresholds import SIGNIFICANT
 from counterrank.evaluation.comparisons import Rival
-from counterrank.evaluation.judging import (
+from counterrank.evaluation.verdict import (
     TargetEvidence,
     _times,
     level_of,
@@ -359,7 +359,7 @@ def test_the_cause_goes_before_more_rows():
 def test_weights_that_are_the_smaller_part_of_an_estimate_do_not_judge_it():
     from types import SimpleNamespace
 
-    from counterrank.evaluation.judging import resting_on
+    from counterrank.evaluation.verdict import resting_on
 
     moments = object()
     for weighted, expected in ((0.0, None), (0.5, None), (0.6, moments), (1.0, moments)):

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from counterrank.common.arrays import Bools, Floats
-from counterrank.estimators.behavior.growing import Cuts, Group, Grower, TreeRows, Waiting
+from counterrank.estimators.behavior.growth import Cuts, Group, Grower, TreeRows, Waiting
 from counterrank.estimators.behavior.objective import TIE, Objective
 from counterrank.estimators.behavior.settings import PARTITIONS, TreeLimits
 
