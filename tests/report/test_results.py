@@ -227,3 +227,15 @@ def test_the_picture_has_the_numbers_of_the_json(results):
             cell = drawn("validation")[pair["to"]]
             assert cell.value == pytest.approx(100 * (pair["predicted"] / pair["base"] - 1))
             assert cell.second.value == pytest.approx(100 * (pair["earned"] / pair["base"] - 1))
+
+
+@pytest.mark.parametrize("name", [kind.NAME for kind in KINDS.values()])
+def test_every_head_and_button_of_a_page_has_a_name(results, name, tmp_path):
+    results[name].to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert not re.findall(r"<th[^>]*></th>", page)
+    for attributes, content in re.findall(r"<button([^>]*)>(.*?)</button>", page, flags=re.S):
+        visible = re.sub(r'<span aria-hidden="true">.*?</span>|<[^>]*>', "", content).strip()
+        label = re.search(r'aria-label="([^"]*)"', attributes)
+        # Who speaks to a page says what is seen on a button.
+        assert visible in unescape(label[1] if label else visible) and (visible or label)

@@ -181,7 +181,10 @@ _NARROW = 4
 def _table(table: Table) -> Markup:
     sides = ["words" if j < table.texts else "number" for j in range(len(table.head))]
     wide = len(table.head) > _NARROW
-    heads = (tag("th", h, scope="col", class_=s) for h, s in zip(table.head, sides, strict=True))
+    heads = (
+        tag("th", h, scope="col", class_=s) if h else tag("td", class_=s)
+        for h, s in zip(table.head, sides, strict=True)
+    )
     rows = (_line(table, row, table.style(i), sides, wide=wide) for i, row in enumerate(table.rows))
     markup = tag(
         "table",
