@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -30,7 +31,6 @@ from counterrank.estimators import (
     Fitted,
     Traits,
     Workspace,
-    estimator_names,
     get_estimator,
 )
 from counterrank.evaluation.request import PANEL, PREFERENCE, Options, wanted
@@ -132,8 +132,12 @@ def probe_of(source: Source, seed: int) -> RankingLog:
 
 def sampled_rows(options: Options, estimators: Mapping[str, Estimator]) -> int:
     """Return the rows of the largest sample that a fit will draw, as far as estimators say so."""
-    names = [name for name in wanted(options) if name in estimators or name in estimator_names()]
-    return max((_estimator(name, estimators).sampled_rows for name in names), default=0)
+    rows = 0
+    for name in wanted(options):
+        # Of a name that nobody knows, or a plug-in that does not load, the fit tells.
+        with suppress(CounterrankError):
+            rows = max(rows, _estimator(name, estimators).sampled_rows)
+    return rows
 
 
 def _estimator(name: str, estimators: Mapping[str, Estimator]) -> Estimator:

@@ -122,10 +122,17 @@ def _metric(test: ABTest, metric: ArmMetric) -> MetricResult:
         sizes = float(arm.units), arm.rows
         estimates.append(
             Estimate(
-                arm.name, name, arm.earned, arm.stderr, (), *sizes, test.level, difference,
+                arm.name,
+                name,
+                arm.earned,
+                arm.stderr,
+                (),
+                *sizes,
+                test.level,
+                difference,
                 ends=(arm.earned, arm.earned),
             )
-        )  # fmt: skip
+        )
     return MetricResult(
         name=metric.name,
         primary=metric.primary,

@@ -143,9 +143,16 @@ def timeline(chart: Timeline) -> Markup:
     below = picture(*days, height=20, class_="track")
     told = " ".join(f"{row.label}: {row.tip.replace(chr(10), ', ')}." for row in chart.rows)
     return tag(
-        "div", axis, plot, tag("span"), below,
-        class_="timeline chart", role="img", aria_label=f"{chart.caption}. {told}", tabindex="0",
-    )  # fmt: skip
+        "div",
+        axis,
+        plot,
+        tag("span"),
+        below,
+        class_="timeline chart",
+        role="img",
+        aria_label=f"{chart.caption}. {told}",
+        tabindex="0",
+    )
 
 
 def _moment(row: Row, x: str, height: Callable[[float], float]) -> Markup:

@@ -184,9 +184,20 @@ def moments_of_ratios(
     pi, pi_0 = (np.ascontiguousarray(a).reshape(-1) for a in (target, logging))
     table = rewards[0].reshape(1, -1) if M == 1 else np.stack(rewards).reshape(M, -1)
     standard(
-        pi, pi_0, lengths, np.ascontiguousarray(table), alpha, requested,
-        sums, rows, top, counts, base, joint, totals,
-    )  # fmt: skip
+        pi,
+        pi_0,
+        lengths,
+        np.ascontiguousarray(table),
+        alpha,
+        requested,
+        sums,
+        rows,
+        top,
+        counts,
+        base,
+        joint,
+        totals,
+    )
     # Rewards are those of every kind, and weights those of every reward.
     sums[..., [2, 5]] = sums[:, :1, :, [2, 5]]
     sums[..., [1, 4]], rows[..., [2, 5]] = sums[0][..., [1, 4]], rows[0][..., [2, 5]]
