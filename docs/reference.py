@@ -17,7 +17,8 @@ from counterrank.common.options import BESIDE, COMMANDS, NESTED, OPTIONS, READIN
 from counterrank.common.records import Record
 from counterrank.common.texts import packaged
 from counterrank.estimators import Estimate, Lift
-from counterrank.evaluation import ABTest, ArmMetric, Evaluation
+from counterrank.evaluation import ABTest, ArmMetric, Evaluation, MetricResult
+from counterrank.evaluation.result import ABOVE
 from counterrank.report.stored_results import KINDS
 
 HERE = Path(__file__).parent / "reference"
@@ -308,6 +309,7 @@ class Schema:
     def evaluation(self) -> dict[str, Any]:
         """Return the object of an evaluation, whose estimates and lifts stand in two lists."""
         hints = get_type_hints(Evaluation)
+        of_primary = get_type_hints(MetricResult)
         names = get_type_hints(Estimate)
         estimate = {
             name: self.of(names.get(name, float))
@@ -326,12 +328,13 @@ class Schema:
             "name": self.of(str),
             "primary": self.of(bool),
             **rows,
-            "verdict": self.of(hints["verdict"]),
+            "verdict": self.of(of_primary["verdict"]),
         }
         special = {
             **rows,
+            # Those of the primary metric stand at the top, too.
+            **{name: self.of(of_primary[name]) for name in ABOVE},
             "audit": _array(self.of(Finding)),
-            "skipped": _array(self.of(Finding)),
             "metrics": _array(_object(metric)),
         }
         plain = {

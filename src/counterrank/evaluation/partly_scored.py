@@ -7,12 +7,13 @@ they share an evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any
 
 from counterrank.checks import Audit, Coverage, count_scored, scored_rows
 from counterrank.common.findings import Finding
+from counterrank.common.records import Record
 from counterrank.data.source import Source
 from counterrank.evaluation.metric_table import SHIP, overall
 from counterrank.evaluation.request import Options
@@ -25,8 +26,6 @@ from counterrank.evaluation.result import (
     weakest,
 )
 
-T = TypeVar("T")
-Row = TypeVar("Row")
 #: Evaluates the targets of the options on a source, given how many rows each of them scores.
 Work = Callable[[Source, Options, Sequence[Coverage]], Evaluation]
 
@@ -70,95 +69,62 @@ def _merged(
     """Return one evaluation of all targets; what does not depend on them is that of the most rows."""
     main = max(results, key=lambda result: result.log.n)
     order = sorted(results, key=lambda result: result is not main)
-    first = {
-        name: next((result for result in order if name in result.recommended), None)
-        for name in names
-    }
-    parts = [(name, result) for name, result in first.items() if result is not None]
+    parts = {name: result for name in names for result in order[::-1] if name in result.recommended}
+    of_targets = [
+        row for name, result in parts.items() for row in result.audit if row.target == name
+    ]
+    weights = [result.diagnostics.weights for result in order[::-1]]
+    diagnostics = {name: result.diagnostics for name, result in parts.items()}
     return replace(
         main,
-        estimates=_of_targets(parts, lambda result: result.estimates),
-        recommended=_by_target(parts, lambda result: result.recommended),
-        verdict=_verdict([(name, result.verdict) for name, result in parts], told),
-        comparisons=tuple(row for result in order for row in result.comparisons),
-        segments=_of_targets(parts, lambda result: result.segments),
+        **_of_targets(parts, "planning", "sensitivity", "guardrails"),
         diagnostics=Diagnostics(
-            weights={
-                key: row
-                for result in order[::-1]
-                for key, row in result.diagnostics.weights.items()
-            },
-            order_path=_by_target(parts, lambda result: result.diagnostics.order_path),
-            support=_by_target(parts, lambda result: result.diagnostics.support),
+            {key: report for reports in weights for key, report in reports.items()},
+            **_of_targets(diagnostics, "order_path", "support"),
         ),
-        planning=_by_target(parts, lambda result: result.planning),
-        sensitivity=_by_target(parts, lambda result: result.sensitivity),
-        audit=Audit(
-            [*_findings([(name, result.audit) for name, result in parts], main.audit), *told]
-        ),
-        skipped=tuple(dict.fromkeys(row for result in order for row in result.skipped)),
+        audit=Audit([*(row for row in main.audit if row.target is None), *of_targets, *told]),
         provenance=replace(main.provenance, options={**main.provenance.options, "targets": names}),
         metrics=tuple(
-            _metric([(name, result.metrics[index]) for name, result in parts], metric, told)
+            _metric({name: result.metrics[index] for name, result in parts.items()}, metric, told)
             for index, metric in enumerate(main.metrics)
         ),
-        guardrails=_of_targets(parts, lambda result: result.guardrails),
         decision=_decision(order),
     )
 
 
-def _by_target(
-    parts: Sequence[tuple[str, T]], table: Callable[[T], Mapping[str, Row]]
-) -> dict[str, Row]:
-    """Return the entry of each target, from the result that it belongs to."""
-    return {name: table(result)[name] for name, result in parts if name in table(result)}
+def _of_targets(parts: Mapping[str, Record], *fields: str) -> dict[str, Any]:
+    """Return what stands in these fields about each target, from the result that it belongs to.
 
-
-def _of_targets(
-    parts: Sequence[tuple[str, T]], rows: Callable[[T], Iterable[Row]]
-) -> tuple[Row, ...]:
-    """Return the rows about each target, from the result that it belongs to."""
-    return tuple(
-        row
-        for name, result in parts
-        for row in rows(result)
-        if getattr(row, "target", None) == name
-    )
-
-
-def _findings(
-    parts: Sequence[tuple[str, Iterable[Finding]]], main: Iterable[Finding]
-) -> list[Finding]:
-    """Return the findings about the log of the result with most rows, and those about each target."""
-    of_log = [row for row in main if row.target is None]
-    return [*of_log, *(row for name, rows in parts for row in rows if row.target == name)]
-
-
-def _verdict(parts: Sequence[tuple[str, Verdict]], told: Sequence[Finding]) -> Verdict:
-    levels = {name: verdict.targets[name] for name, verdict in parts if name in verdict.targets}
-    summaries = dict.fromkeys(
-        [verdict.summary for _, verdict in parts] + [row.text for row in told]
-    )
-    return Verdict(
-        level=weakest(*levels.values()) if levels else "none",
-        summary=" ".join(filter(None, summaries)),
-        targets=levels,
-        reasons=tuple(
-            row for name, verdict in parts for row in verdict.reasons if row.target == name
-        ),
-    )
+    A field is a mapping by target, or rows about targets.
+    """
+    return {
+        field: {
+            name: record[field][name] for name, record in parts.items() if name in record[field]
+        }
+        if isinstance(next(iter(parts.values()))[field], Mapping)
+        else tuple(
+            row for name, record in parts.items() for row in record[field] if row.target == name
+        )
+        for field in fields
+    }
 
 
 def _metric(
-    parts: Sequence[tuple[str, MetricResult]], main: MetricResult, told: Sequence[Finding]
+    parts: Mapping[str, MetricResult], main: MetricResult, told: Sequence[Finding]
 ) -> MetricResult:
-    unique = list({id(metric): metric for _, metric in parts}.values())
+    unique = list({id(metric): metric for metric in parts.values()}.values())
+    verdicts = {name: metric.verdict for name, metric in parts.items()}
+    texts = [*(verdict.summary for verdict in verdicts.values()), *(row.text for row in told)]
+    levels = _of_targets(verdicts, "targets")["targets"]
     return replace(
         main,
-        estimates=_of_targets(parts, lambda metric: metric.estimates),
-        recommended=_by_target(parts, lambda metric: metric.recommended),
-        verdict=_verdict([(name, metric.verdict) for name, metric in parts], told),
-        segments=_of_targets(parts, lambda metric: metric.segments),
+        **_of_targets(parts, "estimates", "recommended", "segments"),
+        verdict=Verdict(
+            level=weakest(*levels.values()) if levels else "none",
+            summary=" ".join(filter(None, dict.fromkeys(texts))),
+            targets=levels,
+            **_of_targets(verdicts, "reasons"),
+        ),
         comparisons=tuple(row for metric in unique for row in metric.comparisons),
         skipped=tuple(dict.fromkeys(row for metric in unique for row in metric.skipped)),
     )

@@ -290,35 +290,8 @@ def with_lifts(record: Mapping[str, Any], n: int) -> list[Json]:
     return joined
 
 
-class TargetEstimates:
-    """Estimates by target and estimator, one of each target recommended."""
-
-    __slots__ = ()
-    estimates: tuple[Estimate, ...]
-    recommended: dict[str, str]
-
-    def estimate(self, target: str | None = None, estimator: str | None = None) -> Estimate:
-        """Return one estimate; by default the recommended one of the first target."""
-        chosen = target or self.estimates[0].target
-        if chosen not in self.recommended:
-            raise unknown("target", chosen, self.recommended)
-        name = estimator or self.recommended[chosen]
-        of_target = {row.estimator: row for row in self.estimates if row.target == chosen}
-        if name not in of_target:
-            raise unknown("estimator", name, of_target)
-        return of_target[name]
-
-    def flaw(self) -> tuple[str, str] | None:
-        """Return what is missing where a target has no recommended estimate."""
-        pairs = {(estimate.target, estimate.estimator) for estimate in self.estimates}
-        targets = {estimate.target for estimate in self.estimates} | {*self.recommended}
-        if all((target, self.recommended.get(target)) in pairs for target in targets):
-            return None
-        return "recommended", "the name of an estimate of each target"
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MetricResult(TargetEstimates, Record):
+class MetricResult(Record):
     """What was found of one metric: estimates and lifts of each target, and how far to believe them."""
 
     name: str = ""
@@ -338,6 +311,25 @@ class MetricResult(TargetEstimates, Record):
     segments: tuple[Segment, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     skipped: tuple[Finding, ...] = ()
+
+    def estimate(self, target: str | None = None, estimator: str | None = None) -> Estimate:
+        """Return one estimate; by default the recommended one of the first target."""
+        chosen = target or self.estimates[0].target
+        if chosen not in self.recommended:
+            raise unknown("target", chosen, self.recommended)
+        name = estimator or self.recommended[chosen]
+        of_target = {row.estimator: row for row in self.estimates if row.target == chosen}
+        if name not in of_target:
+            raise unknown("estimator", name, of_target)
+        return of_target[name]
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return what is missing where a target has no recommended estimate."""
+        pairs = {(estimate.target, estimate.estimator) for estimate in self.estimates}
+        targets = {estimate.target for estimate in self.estimates} | {*self.recommended}
+        if all((target, self.recommended.get(target)) in pairs for target in targets):
+            return None
+        return "recommended", "the name of an estimate of each target"
 
     def to_dict(self) -> Json:
         """Return the JSON form."""
@@ -400,12 +392,14 @@ class ShipDecision(Record):
         return "\n".join([self.action, *(f"  {finding.text}" for finding in self.reasons)])
 
 
+#: What the primary says at the top of an evaluation's JSON, beside its estimates and lifts.
+ABOVE: Final = ("recommended", "verdict", "comparisons", "segments", "skipped")
 #: The baseline that is no target: the policy whose rankings were logged.
 LOGGER = "logger"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(TargetEstimates, RecordResult):
+class Evaluation(RecordResult):
     """The result of `counterrank.evaluate`: estimates, lifts, comparisons, diagnostics, verdict.
 
     Examples
@@ -420,12 +414,8 @@ class Evaluation(TargetEstimates, RecordResult):
     REPORT = "counterrank.report.evaluation"
 
     log: LogSummary
-    estimates: tuple[Estimate, ...]
-    #: The recommended estimator of each target.
-    recommended: dict[str, str]
-    verdict: Verdict
-    comparisons: tuple[Comparison, ...] = ()
-    segments: tuple[Segment, ...] = ()
+    #: Every metric, the primary among them; what stands at the top of the JSON is that of the primary.
+    metrics: tuple[MetricResult, ...]
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     #: The fitted behaviour tree in words, where there is one.
     behavior: ForestDescription | None = None
@@ -433,14 +423,45 @@ class Evaluation(TargetEstimates, RecordResult):
     planning: dict[str, SamplePlan] = field(default_factory=dict)
     sensitivity: dict[str, Sensitivity] = field(default_factory=dict)
     audit: Audit = field(default_factory=Audit)
-    skipped: tuple[Finding, ...] = ()
     provenance: Provenance = field(default_factory=Provenance)
-    #: Every metric, the primary among them; all other fields speak of the primary.
-    metrics: tuple[MetricResult, ...] = ()
     guardrails: tuple[GuardrailResult, ...] = ()
     decision: ShipDecision = field(default_factory=ShipDecision)
     #: The policy that lifts are against; "logger" for the one that served the log.
     baseline: str = LOGGER
+
+    @property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """The estimates of the primary."""
+        return self.metric().estimates
+
+    @property
+    def recommended(self) -> dict[str, str]:
+        """The recommended estimator of each target, for the primary."""
+        return self.metric().recommended
+
+    @property
+    def verdict(self) -> Verdict:
+        """How far the estimates of the primary can be believed."""
+        return self.metric().verdict
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The differences of targets in the primary."""
+        return self.metric().comparisons
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The lifts of the primary in groups of rows."""
+        return self.metric().segments
+
+    @property
+    def skipped(self) -> tuple[Finding, ...]:
+        """The estimators that could not run."""
+        return self.metric().skipped
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the keys of the JSON form."""
+        return *super().keys(), "estimates", *ABOVE
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Self:
@@ -452,30 +473,43 @@ class Evaluation(TargetEstimates, RecordResult):
             It is no evaluation, or a damaged one.
         """
         cls.check_schema(content)
-        n = value_of(LogSummary, content.get("log"), "log").n
+        log = value_of(LogSummary, content.get("log"), "log")
         diagnostics = value_of(Json, content.get("diagnostics") or {}, "diagnostics")
         weights = {key: record for key, record in diagnostics.items() if "/" in key}
-        primary = {"estimates": content.get("estimates")}
-        metrics = [
-            # What was fitted of the primary stands at the top.
+        metrics = value_of(tuple[Json, ...], content.get("metrics") or [], "metrics")
+        lifts = value_of(tuple[Json, ...], content.get("lift"), "lift")
+        verdict = value_of(Json, content.get("verdict"), "verdict")
+        top = {name: content[name] for name in ABOVE if name in content} | {"verdict": verdict}
+        records = [
+            # What was fitted of the primary stands at the top; in files of version 1 all that is known of it.
             {
                 **record,
-                "estimates": with_lifts(
-                    {**record, **primary} if record.get("primary") else record, n
-                ),
+                **top,
+                "estimates": content.get("estimates"),
+                "lift": [*lifts, *(record.get("lift") or [])],
             }
-            for record in value_of(tuple[Json, ...], content.get("metrics") or [], "metrics")
+            if record.get("primary")
+            else record
+            for record in metrics or [{"primary": True, "value": log.value, "stderr": log.stderr}]
         ]
         complete = {
             **content,
             "diagnostics": {**diagnostics, "weights": weights},
-            "metrics": metrics,
+            "metrics": [{**record, "estimates": with_lifts(record, log.n)} for record in records],
         }
-        return super().from_dict({**complete, "estimates": with_lifts(content, n)})
+        return super().from_dict(complete)
 
     def to_dict(self) -> Json:
         """Return the JSON form: plain types only, NaN and infinities as null."""
-        return {**super().to_dict(), **rows_of(self.estimates)}
+        primary = self.metric()
+        above = {name: plain(primary[name]) for name in ABOVE}
+        return {**super().to_dict(), **above, **rows_of(primary.estimates)}
+
+    def flaw(self) -> tuple[str, str] | None:
+        """Return what is missing where no metric is the primary."""
+        if any(metric.primary for metric in self.metrics):
+            return None
+        return "metrics", "a list with a primary metric"
 
     def metric(self, name: str | None = None) -> MetricResult:
         """Return what was found of a metric; by default of the primary."""
@@ -483,6 +517,10 @@ class Evaluation(TargetEstimates, RecordResult):
             if result.primary if name is None else result.name == name:
                 return result
         raise unknown("metric", name or "primary", [result.name for result in self.metrics])
+
+    def estimate(self, target: str | None = None, estimator: str | None = None) -> Estimate:
+        """Return one estimate of the primary; by default the recommended one of the first target."""
+        return self.metric().estimate(target, estimator)
 
     def called(self, **words: str) -> Self:
         """Return the same result, whose reports call a `reward` or a `ranking` by these words."""

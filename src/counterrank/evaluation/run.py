@@ -279,21 +279,15 @@ def _result(
     summary = _log_summary(first, table, swept, primary, options)
     return Evaluation(
         log=summary,
-        estimates=main.shown,
-        recommended=primary.recommended,
-        comparisons=main.comparisons,
-        segments=main.segments,
+        metrics=results,
         diagnostics=_diagnostics(main, swept, supports),
         behavior=_behavior(first.fits),
-        verdict=primary.verdict,
         planning=_plans(main, summary, options),
         sensitivity=main.ranges,
         audit=Audit() if options.audit is False else Audit(findings),
-        skipped=first.skipped,
         provenance=manifest(
             options, fingerprint=summary.fingerprint, estimators=names_of(first.fits)
         ),
-        metrics=results,
         guardrails=rails,
         decision=decided(primary, rails, metric_table),
         baseline=options.baseline or LOGGER,

@@ -88,19 +88,13 @@ def document(test: ABTest, _: int = PAGE) -> Document:
 def as_evaluation(test: ABTest) -> Evaluation:
     """Return the test as an evaluation of its arms, so that both have one picture."""
     primary, rows = test.metric(), sum(arm.rows for arm in test.arms)
-    metrics = [_metric(test, metric) for metric in test.metrics]
-    first = next(metric for metric in metrics if metric.primary)
     decision = test.decision
     actions = decision.targets if decision else {lift.to: "go on" for lift in primary.lifts}
     return Evaluation(
         log=LogSummary(rows, 0, words={"reward": primary.name}),
-        estimates=first.estimates,
-        recommended=first.recommended,
-        verdict=first.verdict,
-        segments=first.segments,
+        metrics=tuple(_metric(test, metric) for metric in test.metrics),
         audit=Audit(note for note in test.notes if note.fatal),
         provenance=Provenance(options={"practical": decision.practical} if decision else {}),
-        metrics=tuple(metrics),
         guardrails=test.guardrails,
         decision=ShipDecision(
             target=decision.target if decision else None,

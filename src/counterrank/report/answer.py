@@ -253,23 +253,11 @@ def _forest(reading: Reading, metrics: Sequence[_Named]) -> Forest:
 def _named(reading: Reading) -> list[_Named]:
     """Return every metric with its name and unit in words, the primary first."""
     ranking, result = reading.ranking, reading.result
-    primary = next((metric for metric in result.metrics if metric.primary), MetricResult())
-    # What stands at the top of a result is what the primary says.
-    summary = replace(
-        primary,
-        primary=True,
-        value=reading.log.value,
-        stderr=reading.log.stderr,
-        estimates=result.estimates,
-        recommended=result.recommended,
-        verdict=result.verdict,
-    )
     secondary = [metric for metric in result.metrics if metric.recommended and not metric.primary]
-    units = [
-        f"per {ranking}" if m.unit in ("per ranking", "") else m.unit for m in (summary, *secondary)
-    ]
+    metrics = [result.metric(), *secondary]
+    units = [f"per {ranking}" if m.unit in ("per ranking", "") else m.unit for m in metrics]
     names = [reading.reward, *(metric.name for metric in secondary)]
-    return list(zip(names, units, (summary, *secondary), strict=True))
+    return list(zip(names, units, metrics, strict=True))
 
 
 def _shares(reading: Reading, metric: MetricResult) -> bool:
@@ -495,16 +483,5 @@ def reading_of(reading: Reading, metric: MetricResult) -> Reading:
         stderr=metric.stderr,
         words={**result.log.words, "reward": metric.name},
     )
-    return Reading(
-        replace(
-            result,
-            log=log,
-            estimates=metric.estimates,
-            recommended=metric.recommended,
-            segments=metric.segments,
-            comparisons=metric.comparisons,
-            verdict=metric.verdict,
-            sensitivity={},
-            planning={},
-        )
-    )
+    metrics = tuple(replace(row, primary=row is metric) for row in result.metrics)
+    return Reading(replace(result, log=log, metrics=metrics, sensitivity={}, planning={}))
