@@ -5,7 +5,7 @@ beside the candidates, one list per row, and become policies batch by batch, so 
 a batch however many requests there are.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -33,7 +33,6 @@ from counterrank.io.schema import Field, LogSpec
 from counterrank.policies import (
     Candidates,
     ItemFeatures,
-    Policy,
     Scored,
     TeamDraft,
     load_policy,
@@ -110,10 +109,6 @@ class RankingRows:
         array = values.as_lists(self.table[field.name], field.name, self.start)
         return array, values.entry_counts(array)
 
-    def numbers(self, field: Field) -> tuple[Floats, Ints | None]:
-        """Return a field as (n, K) floats, NaN where nothing stands, and the lengths of lists if they differ."""
-        return self._by_place(field, values.floats, np.nan)
-
     def item_ids(self, array: pa.Array, name: str, place: values.Place) -> Ints:
         """Return item ids (m,), -1 where null: codes of names, or the numbers themselves."""
         if self.spec.action_names is not None:
@@ -134,31 +129,21 @@ class RankingRows:
         """Return the rankings; `numbers` (n,) are theirs in the whole data set."""
         spec, parts = self.spec, self.spec.candidates
         reward, notes = self._rewards()
-        unit, bucket = self._units()
-        context, dists = self._context(), self._dists()
-        carried = {name: values.objects(self.column(name)) for name in spec.segments}
-        choices = CandidateRows(self) if parts.items or parts.scores else None
-        scored: dict[str, Probabilities] = (
-            {}
-            if choices is None
-            else {name: choices.policy(name) for name in parts.scores if name in parts.policies}
-        )
-        if choices is not None and (
-            teams := parse_policy(parts.policies.get(LOGGING, "top")).teams
-        ):
-            scored[LOGGING] = choices.draft(teams)
-        propensity, targets = scored.pop(LOGGING, None), self._targets()
+        unit, bucket = self._units(spec.unit) if spec.unit else (None, np.empty(0, np.int64))
+        choices, scored = None, dict[str, Probabilities]()
+        if parts.items or parts.scores:
+            choices = CandidateRows(self)
+            scored = choices.policies()
+        propensity = scored.pop(LOGGING, None)
         if propensity is None and MISSING_PROPENSITY in spec.notes:
             propensity = Propensity("factored", np.ones(self.action.shape))
-        elif propensity is None:
-            propensity = self._policy(spec.fields["propensity"])
         log = RankingLog(
             action=self.action,
             reward=reward,
-            propensity=propensity,
+            propensity=propensity or self._policy(spec.fields[LOGGING]),
             candidates=None if choices is None else choices.candidates,
             item_features=parts.item_features,
-            context=context,
+            context=self._context() if spec.context else None,
             context_names=spec.context,
             categories=spec.categories,
             action_names=spec.action_names,
@@ -166,9 +151,9 @@ class RankingRows:
             weight=self._column_numbers(spec.weight) if spec.weight else None,
             behavior=values.objects(self.column(spec.behavior)) if spec.behavior else None,
             behavior_masks=spec.behavior_masks,
-            targets={**scored, **targets},
-            dists=dists,
-            columns=carried,
+            targets={**scored, **self._targets()},
+            dists={name: self._distribution(field) for name, field in spec.dists.items()},
+            columns={name: values.objects(self.column(name)) for name in spec.segments},
             position_weights=validation.position_weights(spec.position_weights, spec.K),
             bucket=bucket,
             start=self.start,
@@ -221,22 +206,19 @@ class RankingRows:
 
     def _rewards(self) -> tuple[Floats | dict[str, Floats], list[str]]:
         """Return the reward, or every reward by name where there are several, and what is to be said."""
-        spec = self.spec
-        named = spec.rewards or {"": spec.fields["reward"]}
-        by_name = {name: self._reward(field) for name, field in named.items()}
-        filled = cells = 0
-        for values_ in by_name.values() if spec.missing_reward == "zero" else ():
-            missing = np.isnan(values_)
-            filled, cells = filled + int(missing.sum()), cells + missing.size
-            values_[missing] = 0.0
+        spec, by_name, filled, cells = self.spec, dict[str, Floats](), 0, 0
+        for name, field in (spec.rewards or {"": spec.fields["reward"]}).items():
+            if field.form == "scalar" and spec.fields["action"].form != "scalar":
+                rewards = self._column_numbers(field.name)
+            else:
+                rewards = self._matrix(field, 0.0)
+            if spec.missing_reward == "zero":
+                missing = np.isnan(rewards)
+                filled, cells = filled + int(missing.sum()), cells + missing.size
+                rewards[missing] = 0.0
+            by_name[name] = rewards
         notes: list[str] = [missing_rewards(filled, cells)] if filled else []
         return by_name if spec.rewards else by_name[""], notes
-
-    def _reward(self, field: Field) -> Floats:
-        """Return rewards (n, K), or (n,) of a column with one number per ranking."""
-        if field.form == "scalar" and self.spec.fields["action"].form != "scalar":
-            return self._column_numbers(field.name)
-        return self._padded(self._matrix(field), 0.0)
 
     def _targets(self) -> dict[str, Propensity]:
         policies = {}
@@ -257,24 +239,16 @@ class RankingRows:
         kind = self.spec.kind
         if kind == "joint" and field.form == "scalar":
             return Propensity(kind, self._column_numbers(field.name))
-        matrix = self._matrix(field)
         if kind == "joint":
             # Given at every position: the padding repeats the first.
-            matrix = self._padded(matrix, np.nan)
+            matrix = self._matrix(field, np.nan)
             return Propensity(kind, np.where(np.isnan(matrix), matrix[:, :1], matrix))
-        return Propensity(kind, self._padded(matrix, 1.0))
-
-    def _dists(self) -> dict[str, Floats]:
-        by_name = {name: self._distribution(field) for name, field in self.spec.dists.items()}
-        return {
-            name: self._by_position(dist) if dist.ndim == 3 else dist
-            for name, dist in by_name.items()
-        }
+        return Propensity(kind, self._matrix(field, 1.0))
 
     def _distribution(self, field: Field) -> Floats:
         """Return a policy's whole distributions, (n, A) or (n, K, A)."""
         if not field.has_lists:
-            return self.numbers(field)[0]
+            return self._by_place(field, values.floats, np.nan)[0]
         array, outer = self.lists(field)
         if not values.is_list(array.type.value_type):
             return _probabilities(array, field, self.place)
@@ -296,22 +270,29 @@ class RankingRows:
         result = np.full((len(outer), length, field.size), 1.0 / max(field.size, 1))  # (n, K, A)
         inner = array.flatten().filter(pa.array(shown))
         result[row[shown], position[shown]] = _probabilities(inner, field, place)
-        return result
+        return (
+            result if self.order is None else np.take_along_axis(result, self.order[..., None], 1)
+        )
 
-    def _matrix(self, field: Field) -> Floats:
-        matrix, lengths = self.numbers(field)
-        self._check(lengths, field.name)
-        if matrix.shape[1] != self.spec.K:
+    def _matrix(self, field: Field, fill: float) -> Floats:
+        """Return numbers by position (n, K) in the order of the items, `fill` behind shorter rankings."""
+        spec = self.spec
+        matrix, lengths = self._by_place(field, values.floats, np.nan)
+        if lengths is not None or self.raw is not None:
+            self._refuse_lengths(lengths, field.name)
+        if matrix.shape[1] != spec.K:
             raise LogError(
-                f"'{field.name}' has {matrix.shape[1]} columns, but rankings have {self.spec.K} "
-                f"positions ('{self.spec.fields['action'].name}')"
+                f"'{field.name}' has {matrix.shape[1]} columns, but rankings have {spec.K} "
+                f"positions ('{spec.fields['action'].name}')"
             )
-        return self._by_position(matrix)
+        if self.order is not None:
+            matrix = np.take_along_axis(matrix, self.order, axis=1)
+        if self.used is not None:
+            matrix[np.arange(spec.K) >= self.used[:, None]] = fill
+        return matrix
 
-    def _check(self, lengths: Ints | None, name: str) -> None:
-        """Refuse lists that have neither an entry for each of the actions' nor one per item."""
-        if lengths is None and self.raw is None:
-            return
+    def _refuse_lengths(self, lengths: Ints | None, name: str) -> None:
+        """Raise for lists that have neither an entry for each of the actions' nor one per item."""
         full = np.full(len(self.action), self.spec.K)
         mine, action, items = (
             full if counts is None else counts for counts in (lengths, self.raw, self.used)
@@ -325,24 +306,9 @@ class RankingRows:
                 remedy="they must have one each per position",
             )
 
-    def _padded(self, numbers: Floats, fill: float) -> Floats:
-        """Return the numbers with `fill` behind shorter rankings."""
-        if self.used is not None:
-            numbers[np.arange(numbers.shape[1]) >= self.used[:, None]] = fill
-        return numbers
-
-    def _by_position(self, numbers: Floats) -> Floats:
-        """Return numbers by position, (n, K) or (n, K, A), in the order of the items."""
-        if self.order is None:
-            return numbers
-        order = self.order if numbers.ndim == 2 else self.order[:, :, None]
-        return np.take_along_axis(numbers, order, axis=1)
-
-    def _context(self) -> Floats | None:
+    def _context(self) -> Floats:
         """Return the context (n, d), NaN where a value is missing."""
         spec = self.spec
-        if not spec.context:
-            return None
         result = np.empty((self.table.num_rows, len(spec.context)))  # (n, d)
         for j, name in enumerate(spec.context):
             array, labels = self.column(name), spec.categories.get(name)
@@ -359,11 +325,8 @@ class RankingRows:
                 result[:, j] = _feature(array, labels, name, self.place, "context ")
         return result
 
-    def _units(self) -> tuple[NDArray[Any] | None, Ints]:
+    def _units(self, name: str) -> tuple[NDArray[Any], Ints]:
         """Return the units (n,) and their buckets (n,), where those are not for the log to make."""
-        name, unknown = self.spec.unit, np.empty(0, dtype=np.int64)
-        if name is None:
-            return None, unknown
         array = values.plain(self.column(name))
         if array.null_count:
             row = pc.index(pc.is_null(array), True).as_py()
@@ -374,7 +337,7 @@ class RankingRows:
                 ),
             )
         if not values.is_text(array.type):
-            return values.objects(array), unknown
+            return values.objects(array), np.empty(0, np.int64)
         from counterrank.kernels import hashing
 
         buckets = np.empty(len(array), dtype=np.int64)
@@ -428,21 +391,28 @@ class CandidateRows:
             offsets, self.items, features, categories, self.parts.n_items, rows.start
         )
 
-    def scores(self, name: str) -> Floats:
-        """Return the scores of a policy, one per candidate."""
-        field = self.parts.scores[name]
-        return values.floats(self._per_candidate(field, "scores"), field.name, self._place)
+    def policies(self) -> dict[str, Probabilities]:
+        """Return the policies made of scores, by name; a draft places what two rankers score."""
 
-    def draft(self, teams: Sequence[str]) -> TeamDraft:
-        """Return the draft of two rankers, which place their candidates by their scores."""
-        return TeamDraft.by_scores(self.candidates, *map(self.scores, teams))
+        def scores(name: str) -> Floats:
+            field = parts.scores[name]
+            return values.floats(self._per_candidate(field, "scores"), field.name, self._place)
 
-    def policy(self, name: str) -> Policy:
-        """Return the policy made of the scores of `name`."""
-        field, scores = self.parts.scores[name], self.scores(name)
-        return parse_policy(self.parts.policies[name]).bind(
-            candidates=self.candidates, scores=scores, name=field.name, partly=name != LOGGING
-        )
+        parts = self.parts
+        specs = {name: parse_policy(text) for name, text in parts.policies.items()}
+        made: dict[str, Probabilities] = {
+            name: specs[name].bind(
+                candidates=self.candidates,
+                scores=scores(name),
+                name=field.name,
+                partly=name != LOGGING,
+            )
+            for name, field in parts.scores.items()
+            if name in specs
+        }
+        if LOGGING in specs and (teams := specs[LOGGING].teams):
+            made[LOGGING] = TeamDraft.by_scores(self.candidates, *map(scores, teams))
+        return made
 
     def _listed_items(self, field: Field) -> None:
         array, self.raw = self.rows.lists(field)

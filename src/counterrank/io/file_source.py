@@ -292,7 +292,8 @@ def open_source(
     """
     condition = None if where is None else Where.parse(where)
     kind, (names, columns, arrays) = _kind_of(log), _targets(targets)
-    _check_engine(engine, kind)
+    if engine not in (None, "local", kind):
+        _check_engine(engine, kind)
     source: Source
     if kind in ("log", "source"):
         refuse_unread(reading)
@@ -311,17 +312,18 @@ def open_source(
         if reading.get("scores") and not names:
             names = _scored_targets(log, kind, format, reading)
             targets = names or None
-        reading["columns"] = {**columns_of(reading.get("columns") or {}), **columns}
+        if columns:
+            reading["columns"] = {**columns_of(reading.get("columns") or {}), **columns}
         outside = {*(reading.get("target_lists") or ()), *(() if kind in _CLUSTERS else arrays)}
         options = ReadOptions.from_keywords(
             targets=None if targets is None else tuple(n for n in names if n not in outside),
             position_weights=position_weights,
             where=None if arrays else condition,
             **reading,
-        ).carrying(segments)
-        if kind != "path":
+        )
+        if kind != "path" and options.version is not None:
             refuse_version(options.version)
-        options = replace(options, baseline=baseline)
+        options = replace(options.carrying(segments) if segments else options, baseline=baseline)
         source = _read(log, kind, options, format, engine, names, arrays, condition)
     # Only when none were named: the first rows of a source may take a pass to read.
     names = names or tuple(source.first.targets)
@@ -410,8 +412,6 @@ def _kind_of(log: Any) -> str:
 
 
 def _check_engine(engine: Any, kind: str) -> None:
-    if engine in (None, "local") or kind == engine:
-        return
     if isinstance(engine, str) and engine not in ENGINES:
         raise ConfigError(f"there is no engine '{engine}'; use {', '.join(ENGINES)}")
     if kind != "path":

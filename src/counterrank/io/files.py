@@ -181,7 +181,8 @@ def expand(
             files = _files(list(paths), "parquet", decimal, list(partitions))
             return [replace(file, table=schema) for file in files]
         warehouses.refuse_iceberg(text)
-    refuse_version(version)
+    if version is not None:
+        refuse_version(version)
     if kind == "file":
         # One file alone has no partitions: a "day=3" above it says nothing that tells its rows apart.
         return [_file(text, format, (), decimal)]
@@ -204,13 +205,11 @@ def expand(
     return _files(inside, format, decimal)
 
 
-def refuse_version(version: int | None) -> None:
+def refuse_version(version: int) -> None:
     """Raise where a version is asked of what has none."""
-    if version is not None:
-        raise ConfigError(
-            f"{say('--version', str(version), str(version))} is for Delta tables; "
-            "this log has no versions"
-        )
+    raise ConfigError(
+        f"{say('--version', str(version), str(version))} is for Delta tables; this log has no versions"
+    )
 
 
 def _is_data(path: str) -> bool:
@@ -448,23 +447,16 @@ MOST_PACKED, HARMLESS_TEXT = 1_000, 1 << 30
 def limit() -> int | None:
     """Return how many bytes a log may take: what the user allows, else what is free; None where that is not known."""
     setting = os.environ.get(LIMIT)
-    if setting is None:
-        return _free()
-    if not setting.isdecimal() or int(setting) == 0:
-        raise ConfigError(f"{LIMIT} is {setting!r}; give a number of bytes, such as 8000000000")
-    return int(setting)
-
-
-def _free() -> int | None:
+    if setting is not None:
+        if not setting.isdecimal() or int(setting) == 0:
+            raise ConfigError(f"{LIMIT} is {setting!r}; give a number of bytes, such as 8000000000")
+        return int(setting)
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
-            sizes = {line.split(":")[0]: int(line.split()[1]) for line in file if line.split()[1:]}
-        return sizes["MemAvailable"] * 1024
-    except (
-        OSError,
-        KeyError,
-        ValueError,
-    ):  # not Linux: the pass over the file still ends in a clear message
+            available = next(line for line in file if line.startswith("MemAvailable"))
+        return int(available.split()[1]) * 1024
+    except (OSError, StopIteration, ValueError):
+        # Not Linux: the pass over the file still ends in a clear message.
         return None
 
 

@@ -41,7 +41,7 @@ def table_files(source: Any, decimal: str = ".") -> list[DataFile]:
         return [prepare.readable(file) for file in expand(source, decimal=decimal)]
     from counterrank.io.readers import as_table
 
-    table = tables.with_points(as_table(source), decimal)
+    table = as_table(source) if decimal == "." else tables.with_points(as_table(source))
     return tables.written([(prepare.plain_types(table), "")])
 
 

@@ -11,18 +11,11 @@ from typing import Any, ClassVar
 from counterrank.common.errors import ConfigError
 from counterrank.io import sql
 
-#: Seconds of a unit of time, by its names.
-_UNITS = {
-    name: seconds
-    for seconds, names in (
-        (1, "s sec second"),
-        (60, "m min minute"),
-        (3600, "h hour"),
-        (86400, "d day"),
-        (604800, "w week"),
-    )
-    for name in names.split()
-}
+#: A duration, and the seconds of its unit by the first letter.
+_DURATION = re.compile(
+    r"\s*(\d+(?:\.\d+)?)\s*(s(?:ec(?:ond)?)?|m(?:in(?:ute)?)?|h(?:our)?|d(?:ay)?|w(?:eek)?)s?\s*"
+)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def unusable_keys(keys_given: Any, table: str, option: str) -> ConfigError:
@@ -157,12 +150,12 @@ class Events(JoinedTable):
         """The window."""
         if self.within is None:
             return None
-        duration = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", str(self.within).lower())
-        if duration is None or duration[2] not in _UNITS or not float(duration[1]):
+        duration = _DURATION.fullmatch(str(self.within).lower())
+        if duration is None or not float(duration[1]):
             raise ConfigError(
                 f"'{self.within}' is no duration; write '30 minutes', '2 hours' or '1 day' (--within)"
             )
-        return int(float(duration[1]) * _UNITS[duration[2]] * 1e6)
+        return int(float(duration[1]) * _SECONDS[duration[2][0]] * 1e6)
 
     @property
     def used(self) -> set[str]:

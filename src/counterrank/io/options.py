@@ -87,23 +87,19 @@ LogLike = (
 )
 
 
-def _mapping(key: str, value: Any) -> dict[str, str | tuple[str, ...]]:
-    if isinstance(value, str):
-        value = _pairs(value)
-    if not isinstance(value, Mapping):
-        raise ConfigError(
-            f"{key} must map names to columns, like action=items,reward=clicks; got {value!r}"
-        )
-    return {str(role): _column(role, column) for role, column in value.items()}
-
-
 def columns_of(columns: Mapping[str, Any] | str) -> dict[str, str | tuple[str, ...]]:
     """Return what columns are called, given as a mapping or as text.
 
     >>> columns_of("action=items,reward=clicks")["reward"]
     'clicks'
     """
-    return _mapping("columns", columns)
+    if isinstance(columns, str):
+        columns = _pairs(columns)
+    if not isinstance(columns, Mapping):
+        raise ConfigError(
+            f"columns must map names to columns, like action=items,reward=clicks; got {columns!r}"
+        )
+    return {str(role): _column(role, column) for role, column in columns.items()}
 
 
 def _column(role: str, value: Any) -> str | tuple[str, ...]:
@@ -157,17 +153,6 @@ def _weights(key: str, weights: Any) -> str | tuple[float, ...]:
         ) from None
 
 
-def _one_of(kind: type, requirement: str) -> Clean:
-    """Return what takes values of one type as they are, and refuses any other."""
-
-    def clean(key: str, value: Any) -> Any:
-        if isinstance(value, kind):
-            return value
-        raise ConfigError(f"{key} {requirement}, got {value!r}")
-
-    return clean
-
-
 def _whole(key: str, value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
@@ -193,15 +178,6 @@ def _rewards(key: str, value: Any) -> dict[str, str]:
     return dict(pairs)
 
 
-def _path(key: str, value: Any) -> str:
-    path: str = os.fspath(value)
-    return path
-
-
-def _where(key: str, value: Any) -> Where:
-    return Where.parse(value)
-
-
 def _policy(where: str, policy: Any) -> PolicySpec:
     if isinstance(policy, PolicySpec):
         return policy
@@ -216,23 +192,17 @@ def _policy(where: str, policy: Any) -> PolicySpec:
 
 
 def _policies(key: str, policies: Any) -> dict[str, PolicySpec]:
-    described = _described(key, policies)
-    if LOGGING in described:
+    if not isinstance(policies, Mapping):
+        texts = [policies] if isinstance(policies, str) else policies
+        pairs = [parse_named_policy(text) for text in texts]
+        policies = dict(pairs)
+        if len(policies) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise ConfigError(f"policy '{max(names, key=names.count)}' is given twice")
+    if LOGGING in policies:
         raise ConfigError(
             f"'{LOGGING}' is the logging policy; describe it with {say('--logger', 'KIND')}"
         )
-    return described
-
-
-def _described(key: str, policies: Any) -> dict[str, PolicySpec]:
-    if isinstance(policies, str):
-        policies = [policies]
-    if not isinstance(policies, Mapping):
-        pairs = [parse_named_policy(text) for text in policies]
-        for name, _ in pairs:
-            if sum(name == pair_name for pair_name, _ in pairs) > 1:
-                raise ConfigError(f"policy '{name}' is given twice")
-        return dict(pairs)
     return {
         str(name): _policy(f"{key}.{name}", policy)
         for name, policy in policies.items()
@@ -286,7 +256,7 @@ class ReadOptions:
                     f"there is no option '{key}'{near}; options are {', '.join(_FORMS)}"
                 )
         values: dict[str, Any] = {
-            key: _FORMS[key](key, value) for key, value in options.items() if value is not None
+            key: _in_form(key, value) for key, value in options.items() if value is not None
         }
         # Roles with an option of their own are columns like any other.
         separate = {role: values.pop(role) for role in _OWN_OPTION if role in values}
@@ -327,31 +297,31 @@ class ReadOptions:
             raise ConfigError(f"missing_reward is 'error' or 'zero', got {self.missing_reward!r}")
         if self.decimal not in (".", ","):
             raise ConfigError(f"decimal is '.' or ',', got {self.decimal!r}")
+        if self.depth == 0:
+            raise ConfigError("depth is a number of positions, 1 or more")
+        if self.columns:
+            self._refuse_unknown_parts()
+        return self._joined() if self.logger or self.events or self.target_lists else self
+
+    def _joined(self) -> Self:
+        options = self
         if self.logger is not None and self.logger.teams:
             # The rankers of a draft are targets that show their lists.
             teams = dict.fromkeys(self.logger.teams, parse_policy("top"))
-            return replace(self, policies={**teams, **self.policies})._joined()
-        return self._joined()
-
-    def _joined(self) -> Self:
-        self._refuse_unknown_parts()
-        if self.depth == 0:
-            raise ConfigError("depth is a number of positions, 1 or more")
-        # By its query a ranking finds its list.
-        options = self.carrying([str(self.column("query"))]) if self.target_lists else self
-        if self.events is None:
-            return options
-        # Each event is a reward; others may stand in the log.
-        events = self.events.seen_at(None)
-        return replace(options, rewards=events.with_names(self.rewards), events=events)
+            options = replace(options, policies={**teams, **self.policies})
+        if self.target_lists:
+            # By its query a ranking finds its list.
+            options = options.carrying([str(self.column("query"))])
+        if self.events is not None:
+            # Each event is a reward; others may stand in the log.
+            events = self.events.seen_at(None)
+            options = replace(options, rewards=events.with_names(self.rewards), events=events)
+        return options
 
     def _refuse_unknown_parts(self) -> None:
-        named = ("propensity", *dict.fromkeys([*(self.targets or ()), *self.policies]))
-        parts = [
-            *ROLES,
-            *named[1:],
-            *(f"{name}_{what}" for what in ("dist", "scores") for name in named),
-        ]
+        named = dict.fromkeys(["propensity", *(self.targets or ()), *self.policies])
+        beside = (f"{name}_{what}" for what in ("dist", "scores") for name in named)
+        parts = [*dict.fromkeys([*ROLES, *named, *beside])]
         for role, column in self.columns.items():
             if role.startswith(FEATURE) and isinstance(column, str):
                 continue
@@ -372,39 +342,51 @@ class ReadOptions:
 
 
 _OWN_OPTION = ("unit", "weight", "behavior")
-_text = _one_of(str, "must be a text")
-_switch = _one_of(bool, "must be true or false")
 
-#: How what a user gives for an option is brought into one form.
-_FORMS: Mapping[str, Clean] = {
-    "columns": _mapping,
+#: How what a user gives for an option is brought into one form: a type that it has, or what makes it so.
+_FORMS: Mapping[str, type | Clean] = {
+    "columns": lambda _, columns: columns_of(columns),
     "context": _names,
     "segments": _names,
     "keep": _names,
     "targets": _names,
-    "propensity_kind": _text,
-    "unit": _text,
-    "weight": _text,
-    "behavior": _text,
+    "propensity_kind": str,
+    "unit": str,
+    "weight": str,
+    "behavior": str,
     "position_weights": _weights,
-    "missing_reward": _text,
-    "require_propensity": _switch,
-    "encode_actions": _switch,
-    "dists": _switch,
-    "decimal": _text,
-    "renumber": _switch,
-    "drop_ties": _switch,
+    "missing_reward": str,
+    "require_propensity": bool,
+    "encode_actions": bool,
+    "dists": bool,
+    "decimal": str,
+    "renumber": bool,
+    "drop_ties": bool,
     "depth": _whole,
     "logger": _policy,
     "policies": _policies,
-    "items": _path,
-    "where": _where,
+    "items": lambda _, path: os.fspath(path),
+    "where": lambda _, condition: Where.parse(condition),
     "version": _whole,
     "target_lists": _lists,
     "rewards": _rewards,
-    "events": _one_of(Events, "is counterrank.Events(path, on=..., rewards=...)"),
-    "scores": lambda key, value: scores_of(value),
+    "events": Events,
+    "scores": lambda _, tables: scores_of(tables),
 }
+_TYPES = {
+    str: "must be a text",
+    bool: "must be true or false",
+    Events: "is counterrank.Events(path, on=..., rewards=...)",
+}
+
+
+def _in_form(key: str, value: Any) -> Any:
+    form = _FORMS[key]
+    if not isinstance(form, type):
+        return form(key, value)
+    if not isinstance(value, form):
+        raise ConfigError(f"{key} {_TYPES[form]}, got {value!r}")
+    return value
 
 
 def refuse_unread(options: Mapping[str, Any]) -> None:

@@ -17,18 +17,13 @@ from counterrank.common import plugins
 from counterrank.common.errors import ConfigError, LogError
 from counterrank.common.options import LogOptions
 from counterrank.common.texts import suggestion
-from counterrank.data.events import JoinedEvents, JoinedScores
+from counterrank.data.events import JoinedScores
 from counterrank.data.log import Probabilities, Propensity, RankingLog
 from counterrank.io import tables
 from counterrank.io.arrow_log import decode
-from counterrank.io.event_join import with_events
-from counterrank.io.files import ALIASES, FORMATS, DataFile, expand, guard
+from counterrank.io.files import ALIASES, FORMATS, expand, guard
 from counterrank.io.options import LogLike, ReadOptions, refuse_unread
-from counterrank.io.prepare import (
-    Lists,
-    plain_types,
-    rankings_in,
-)
+from counterrank.io.prepare import plain_types
 from counterrank.io.schema import LogSpec, resolve
 from counterrank.io.score_join import listed_teams, with_scores, with_team_scores
 from counterrank.io.survey import (
@@ -37,8 +32,9 @@ from counterrank.io.survey import (
     Survey,
     batch_rows,
     examined,
-    in_folders,
+    needs_preparation,
     no_match,
+    prepared,
     selecting,
 )
 from counterrank.io.warehouses import Query
@@ -121,30 +117,15 @@ def read(path: Path, options: ReadOptions, format: str | None = None) -> Ranking
         return reader(path, options)
     files = expand(path, format, decimal=options.decimal, version=options.version)
     with guard(os.fspath(path), prefix=True):
-        files, options, joined = with_scores(in_folders(files, options.where), options)
-        return _from_rankings(_everything(files, options), options, joined)
-
-
-def _everything(files: list[DataFile], options: ReadOptions) -> pa.Table:
-    files, sample, spec, _ = examined(files, options, in_memory=True)
-    columns = spec.to_read(options.events, options.where)
-    # What nobody asked for is null where a file does not have it.
-    compared = () if options.where is None else options.where.columns
-    unasked = pa.schema(
-        [sample.schema.field(name) for name in spec.unasked if name not in compared]
-    )
-    read = [
-        tables.read_table(replace(file, table=file.table or unasked), columns) for file in files
-    ]
-    pieces = [piece for piece in read if piece.num_rows] or read
-    try:
-        return (
-            pieces[0]
-            if len(pieces) == 1
-            else pa.concat_tables(pieces, promote_options="permissive")
-        )
-    except (pa.ArrowTypeError, pa.ArrowInvalid) as problem:
-        raise LogError(f"the files disagree about the types of their columns: {problem}") from None
+        files, sample, spec, options = examined(files, options, in_memory=True)
+        columns = spec.to_read(options.events, options.where)
+        if len(files) > 1:
+            # What nobody asked for is null where a file does not have it.
+            unasked = spec.unasked - {*(() if options.where is None else options.where.columns)}
+            unasked_types = pa.schema([sample.schema.field(name) for name in unasked])
+            files = [replace(file, table=file.table or unasked_types) for file in files]
+        table = whole([tables.read_table(file, columns) for file in files])
+        return _decoded_whole(table, options, spec.scores)
 
 
 #: What an adapter makes of a path: rows, the options they are read with, notes for the log.
@@ -239,7 +220,8 @@ def from_frame(frame: object, **options: Any) -> RankingLog:
 
 def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
     """Return the log in an Arrow table that is all of the data."""
-    table = tables.with_points(table, options.decimal)
+    if options.decimal != ".":
+        table = tables.with_points(table)
     joined: tuple[JoinedScores, ...] = ()
     if teams := listed_teams(table.column_names, options):
         table = with_team_scores(table, teams)
@@ -247,42 +229,37 @@ def from_table(table: pa.Table, options: ReadOptions) -> RankingLog:
         files = tables.written([(plain_types(table), "")])
         files, options, joined = with_scores(files, options)
         table = whole([tables.read_table(file) for file in files])
-    return _from_rankings(table, options, joined)
+    if options.where is not None and table.num_rows:
+        options = selecting(options, options.where, table)
+    return _decoded_whole(table, options, joined)
 
 
-def _from_rankings(
+def _decoded_whole(
     table: pa.Table, options: ReadOptions, joined: tuple[JoinedScores, ...]
 ) -> RankingLog:
     """Return the log in a table that has its scores."""
     if table.num_rows == 0:
         raise LogError("the log is empty: there are no rows")
-    table = tables.with_points(table, options.decimal)
-    options = selecting(options, table)
-    spec = replace(resolve(table, options, in_memory=True), scores=joined)
+    if options.decimal != ".":
+        table = tables.with_points(table)
+    spec = resolve(table, options, in_memory=True)
     survey = Survey.begin(spec, options, table)
-    table, survey.spec = _by_ranking(table, survey.spec, options)
-    survey.absorb(table)
-    log = _decoded(table, survey.finish(table.slice(0, 1000)), 0, options.where)
+    if needs_preparation(spec, options):
+        tables.refuse_missing(spec.to_read(options.events), table.column_names)
+        files = prepared(tables.written([(plain_types(table), "")]), survey, "", options)
+        pieces = [tables.read_table(file) for file in files]
+        # Guessed segments that differ within a ranking were left out.
+        names = set.intersection(*({*piece.column_names} for piece in pieces))
+        table = whole(pieces)
+        kept = tuple(name for name in spec.segments if name in names)
+        survey.spec = replace(survey.spec, segments=kept)
+    else:
+        survey.absorb(table)
+    spec = replace(survey.finish(table.slice(0, 1000)), scores=joined)
+    log = _decoded(table, spec, 0, options.where)
     if log is None:
         raise no_match(options.where)
     return log
-
-
-def _by_ranking(table: pa.Table, spec: LogSpec, options: ReadOptions) -> tuple[pa.Table, LogSpec]:
-    """Return a table with one row per ranking, with the rewards that events give, and its spec."""
-    position, events = spec.position, options.events
-    if spec.layout == "long":
-        table = rankings_in(table, spec, events)
-        # Guessed segments that differ within a ranking were left out.
-        segments = tuple(name for name in spec.segments if name in table.column_names)
-        spec = replace(Lists(spec).list_spec(), segments=segments)
-    if events is None:
-        return table, spec
-    joined: list[JoinedEvents] = []
-    ((joined_table, _),) = with_events(
-        lambda: iter([(table, "")]), spec, events, joined.append, position, options.decimal
-    )
-    return joined_table, replace(spec, events=joined[0])
 
 
 def as_table(frame: Any) -> pa.Table:
@@ -352,7 +329,13 @@ def whole(pieces: Sequence[pa.Table]) -> pa.Table:
     """Return one table of all pieces."""
     if not pieces:
         raise LogError("the log is empty: there are no rows")
-    return pa.concat_tables(pieces, promote_options="permissive")
+    pieces = [piece for piece in pieces if piece.num_rows] or pieces
+    if len(pieces) == 1:
+        return pieces[0]
+    try:
+        return pa.concat_tables(pieces, promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as problem:
+        raise LogError(f"the files disagree about the types of their columns: {problem}") from None
 
 
 def _column(name: object, entries: Any) -> pa.Array:

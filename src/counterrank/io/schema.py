@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import count, takewhile
+from itertools import count, islice, takewhile
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from counterrank.common.errors import ConfigError, LogError, MissingColumnError, PropensityError
 from counterrank.common.messages import MISSING_PROPENSITY, REWARD_PER_RANKING, TIES_DROPPED, say
@@ -19,7 +18,7 @@ from counterrank.data.log import LOGGING, MEANING
 from counterrank.io import values
 from counterrank.io.joined_tables import Events
 from counterrank.io.options import FEATURE, ROLES, ReadOptions
-from counterrank.io.roles import named
+from counterrank.io.roles import named, unmarked_positions
 from counterrank.io.target_lists import TargetLists
 from counterrank.io.where import Where
 from counterrank.policies import ItemFeatures, PolicySpec, spec_in_file
@@ -148,6 +147,12 @@ class LogSpec:
     notes: tuple[str, ...] = ()
 
     @property
+    def shown(self) -> tuple[Field, ...]:
+        """The fields that hold items: what was shown and, where they are listed, the candidates."""
+        listed = self.candidates.items
+        return (self.fields["action"], *([] if listed is None else [listed]))
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Every physical column that is read, once."""
         groups = [*self.fields.values(), *self.targets.values(), *self.dists.values()]
@@ -188,134 +193,77 @@ def resolve(table: pa.Table, options: ReadOptions, *, in_memory: bool) -> LogSpe
     return _Resolver(table, options, in_memory).spec()
 
 
-@dataclass(frozen=True)
 class _Resolver:
-    table: pa.Table
-    options: ReadOptions
-    in_memory: bool
+    """The columns of a table, and which of them is what."""
+
+    def __init__(self, table: pa.Table, options: ReadOptions, in_memory: bool) -> None:
+        self.table, self.options, self.in_memory = table, options, in_memory
+        # Looked up for every column of files that may have thousands.
+        self.kinds = dict(zip(table.column_names, table.schema.types, strict=True))
+        #: Numbers behind the stems of numbered columns: {"action": {"1", "2"}}.
+        self.runs: dict[str, set[str]] = {}
+        for name in self.kinds:
+            stem, line, number = name.rpartition("_")
+            if line and number.isdecimal():
+                self.runs.setdefault(stem, set()).add(number)
+        self.is_long = {options.column("ranking"), options.column("position")} <= self.kinds.keys()
 
     def spec(self) -> LogSpec:
         # Columns are looked for in this order because the first that is missing is the one told
         # about, and targets are guessed among what the roles above leave over.
-        options = self.options
+        options, metadata = self.options, self.table.schema.metadata or {}
         action = self.field("action")
-        if options.events is not None:
-            self.refuse_keys(options.events, action)
-        layout = self.layout(action)
-        rewards = {name: self.reward(name, column) for name, column in options.rewards.items()}
-        reward = next(iter(rewards.values()), None) or self.field("reward")
-        fields = {"action": action, "reward": reward}
+        layout = "list" if action.has_lists else "numbered"
+        if action.form == "scalar":
+            layout = self.layout_of_single_items()
+        of_page = options.events is not None and self.is_of_page(options.events, action)
+        rewards = {
+            name: self.reward(name, column, of_page=of_page)
+            for name, column in options.rewards.items()
+        }
+        fields = {
+            "action": action,
+            "reward": next(iter(rewards.values()), None) or self.field("reward"),
+        }
         propensity, logger = self.logging_policy()
         if propensity is not None:
             fields["propensity"] = propensity
-        targets, guessed = self.targets({**fields, **rewards})
-        dists = self.distributions(targets)
         context = self.context()
-        placed = ("ranking", "position") if layout == "long" else ()
-        single = {role: self.single(role) for role in (*placed, "unit", "behavior", "weight")}
-        parts = self.candidates(action, layout == "long", logger)
-        # Text that only looks like lists of probabilities may still be a segment.
-        unsure = {name for name in guessed if targets[name].form == "text"}
-        sure = [field for name, field in targets.items() if name not in unsure]
-        used = _columns_of(
-            *fields.values(), *rewards.values(), *sure, *dists.values(), *parts.fields
-        )
-        segments = self.segments(used.union(filter(None, single.values())))
-        named_segments = options.segments or options.keep
-        return LogSpec(
+        policies, guesses = self.targets(fields, rewards, context)
+        targets = {**policies, **guesses}
+        roles = ("unit", "behavior", "weight", *(_PLACES if layout == "long" else ()))
+        single: dict[str, Any] = {role: self.single(role) for role in roles}
+        spec = LogSpec(
             layout=layout,
             fields=fields,
             targets=targets,
-            dists=dists,
+            dists=self.distributions(targets),
             rewards=rewards,
-            of_page=tuple(item.name for item in rewards.values() if self.is_of_page(item.name)),
-            ranking=single.get("ranking"),
-            position=single.get("position"),
-            unit=single["unit"],
-            weight=single["weight"],
-            behavior=single["behavior"],
-            behavior_masks=self.behavior_masks(),
+            of_page=options.events.names if options.events is not None and of_page else (),
+            **single,
+            behavior_masks=_stored_masks(metadata) if MASKS_IN_FILE in metadata else {},
             context=context,
-            segments=segments,
-            candidates=parts,
-            lists=self.target_lists(),
-            kind=self.kind(),
+            candidates=self.candidates(action, layout == "long", logger),
+            lists={
+                name: TargetLists(path, str(options.column("query")))
+                for name, path in options.target_lists.items()
+            },
+            kind=self.kind(metadata),
             position_weights=options.position_weights,
             missing_reward=options.missing_reward,
             renumber=options.renumber,
             depth=options.depth,
-            guessed=(*guessed, *(name for name in segments if name not in named_segments)),
-            notes=(*self.notes(fields), *((TIES_DROPPED,) if options.drop_ties else ())),
+            notes=(
+                # One reward per ranking, not one per position.
+                *((REWARD_PER_RANKING,) if _is_per_ranking(fields) else ()),
+                *((MISSING_PROPENSITY,) if propensity is None and not options.logger else ()),
+                *((TIES_DROPPED,) if options.drop_ties else ()),
+            ),
         )
-
-    def distributions(self, targets: Iterable[str]) -> dict[str, Field]:
-        """Return the whole distributions of the logger and of targets, where the user wants them."""
-        named = (LOGGING, *targets) if self.options.dists else ()
-        companions = {name: self.companion(name, "dist") for name in named}
-        return {name: field for name, field in companions.items() if field is not None}
-
-    def target_lists(self) -> dict[str, TargetLists]:
-        """Return the targets whose lists stand in files."""
-        query = str(self.options.column("query"))
-        return {name: TargetLists(path, query) for name, path in self.options.target_lists.items()}
-
-    def layout(self, action: Field) -> str:
-        """Whether a row is a ranking, its items in lists or numbered columns, or a position."""
-        if action.form != "scalar":
-            return "list" if action.has_lists else "numbered"
-        if self.is_long:
-            return "long"
-        self.refuse_positions()
-        return "numbered"
-
-    def notes(self, fields: Mapping[str, Field]) -> tuple[str, ...]:
-        """Say what readers of the results must know about how the columns were taken."""
-        # One reward per ranking, not one per position.
-        per_page = fields["reward"].form == "scalar" and fields["action"].form != "scalar"
-        unknown = "propensity" not in fields and self.options.logger is None
-        return (REWARD_PER_RANKING,) * per_page + (MISSING_PROPENSITY,) * unknown
-
-    # Looked up for every column of files that may have thousands.
-    @cached_property
-    def names(self) -> dict[str, None]:
-        return dict.fromkeys(self.table.column_names)
-
-    @cached_property
-    def runs(self) -> dict[str, set[str]]:
-        """Numbers behind the stems of numbered columns: {"action": {"1", "2"}}."""
-        numbers: dict[str, set[str]] = {}
-        for name in self.names:
-            stem, line, number = name.rpartition("_")
-            if line and number.isdecimal():
-                numbers.setdefault(stem, set()).add(number)
-        return numbers
-
-    def kind(self) -> str:
-        """What the numbers are: as the user says, else as the file says of its own `propensity`, else factored."""
-        if self.options.propensity_kind is not None:
-            return self.options.propensity_kind
-        if self.options.logger is not None:
-            return "factored" if self.options.logger.kind == "softmax" else "prefix"
-        stored = (
-            (self.table.schema.metadata or {}).get(KIND_IN_FILE, b"").decode("utf-8", "replace")
-        )
-        return (
-            stored if stored in MEANING and "propensity" not in self.options.columns else "factored"
-        )
-
-    def behavior_masks(self) -> dict[str, list[list[int]]]:
-        """Return the masks of behaviours that the file stores beside their names; none where it has none."""
-        stored = (self.table.schema.metadata or {}).get(MASKS_IN_FILE, b"{}")
-        try:
-            masks = json.loads(stored)
-            return {
-                str(name): [[int(v) for v in row] for row in mask] for name, mask in masks.items()
-            }
-        except (ValueError, TypeError, AttributeError) as problem:
-            raise LogError(
-                f"the file's metadata '{MASKS_IN_FILE.decode()}' holds no masks by name ({problem}); "
-                "write the file again"
-            ) from problem
+        # Text that only looks like lists of probabilities may still be a segment.
+        unsure = {name for name, field in guesses.items() if field.form == "text"}
+        segments, unasked = self.segments({*spec.columns} - {*context, *unsure})
+        return replace(spec, segments=segments, guessed=(*guesses, *unasked))
 
     def field(self, role: str) -> Field:
         """Return where a role or policy is, or say which columns there are."""
@@ -324,65 +272,101 @@ class _Resolver:
             raise self.no_role(role) if role in ROLES else self.no_policy(role)
         return field
 
-    def refuse_keys(self, events: Events, action: Field) -> None:
-        """Raise where the log lacks a column that events are joined by."""
-        names = {*self.names, action.name, "action", "ranking", "unit"}
+    def find(self, name: str | tuple[str, ...]) -> Field | None:
+        """Return the field of that name, or those names, if it is there in any form."""
+        if isinstance(name, tuple):
+            for column in name:
+                self.require(column)
+            return Field(name, "wide") if len(name) > 1 else self.find(name[0])
+        if name in self.kinds:
+            return Field((name,), self.form(name))
+        numbered = self.numbered(name) if name in self.runs else ()
+        return Field(numbered, "wide") if numbered else None
+
+    def form(self, name: str) -> str:
+        if values.is_list(self.kinds[name]):
+            return "list"
+        is_text = values.is_text(self.kinds[name])
+        cells = self.table[name].slice(0, _SAMPLE).to_pylist() if is_text else []
+        return "text" if any(cell and values.looks_like_list(cell) for cell in cells) else "scalar"
+
+    def numbered(self, stem: str) -> tuple[str, ...]:
+        first = 0 if {"0", "1"} <= self.runs[stem] else 1
+        run = list(takewhile(self.kinds.__contains__, (f"{stem}_{k}" for k in count(first))))
+        if run and len(self.runs[stem]) > len(run):
+            last = max(self.runs[stem], key=int)
+            raise LogError(
+                f"columns go from '{run[-1]}' to '{stem}_{last}': '{stem}_{first + len(run)}' is "
+                "missing"
+            )
+        return tuple(run)
+
+    def layout_of_single_items(self) -> str:
+        """Whether rows with one item are positions of rankings, or rankings of one item."""
+        if self.is_long:
+            return "long"
+        options = self.options
+        roles = {options.column(role) for role in ("action", "reward", "propensity")}
+        free = [name for name in self.unspoken() if name not in roles]
+        unmarked = unmarked_positions(
+            self.table, self.usual("ranking"), self.usual("position"), free
+        )
+        if unmarked is None:
+            return "numbered"
+        evidence, answer, places = unmarked
+        columns = {role: places.get(role) or self.usual(role) or "NAME" for role in _LONG_ROLES}
+        pairs = ",".join(f"{role}={name}" for role, name in columns.items() if role != name)
+        raise LogError(
+            f"each row seems to be one position of a ranking ({evidence}), not a ranking. Say "
+            f"{say('--columns', pairs)} to have them put together",
+            remedy=f"if each row is a ranking of its own, say {answer}",
+        )
+
+    def is_of_page(self, events: Events, action: Field) -> bool:
+        """Whether events are joined to rankings, whatever the item; the log has all that joins them."""
+        items = {*action.columns, action.name, "action", str(self.options.column("position"))}
         for shown, _ in events.keys:
-            if shown not in names:
+            if shown not in {*items, "ranking", "unit"}:
                 self.require(shown, "the join with events")
         if events.shown is not None:
             self.require(events.shown, "the time of the impression")
         for name in events.names:
-            if name in self.names:
+            if name in self.kinds:
                 raise ConfigError(
                     f"the log has a column '{name}' already; give the event another name (--event)"
                 )
+        return not {shown for shown, _ in events.keys} & items
 
-    def is_of_page(self, column: str) -> bool:
-        """Whether a reward is made of events that are joined to rankings, whatever the item."""
-        events = self.options.events
-        if events is None or column not in events.names:
-            return False
-        action, position = self.field("action"), self.options.column("position")
-        return events.of_page([*action.columns, action.name, "action", str(position)])
-
-    def reward(self, name: str, column: str) -> Field:
+    def reward(self, name: str, column: str, *, of_page: bool) -> Field:
         """Return where one of several rewards is, or will be once events are joined."""
         if self.options.events is not None and column in self.options.events.names:
-            single = self.is_long or self.is_of_page(column)
-            return Field((column,), "scalar" if single else "list")
+            return Field((column,), "scalar" if self.is_long or of_page else "list")
         shown = self.options.columns.get(column, column)
         field = self.find(shown)
         if field is None:
-            purpose = f" for the reward {name}"
-            raise self.absent(_shown(shown), purpose, numbered=True, error=MissingColumnError)
+            raise self.absent(shown, f" for the reward {name}", numbered=True)
         return field
 
     def absent(
-        self,
-        name: str,
-        purpose: str,
-        *,
-        numbered: bool = False,
-        advice: str = "",
-        error: type[LogError] = LogError,
-    ) -> LogError:
+        self, name: str | tuple[str, ...], purpose: str, *, numbered: bool = False, advice: str = ""
+    ) -> MissingColumnError:
         """Return the error about a column that is not there, nor those that are numbered like it."""
-        return error(
-            f"there is no column '{name}'{purpose}{suggestion(name, self.names)}"
-            + (f", nor '{name}_1'" if numbered else ""),
-            remedy=f"columns are {comma_separated(self.names)}{advice}",
+        shown = _shown(name)
+        nor = f", nor '{shown}_1'" if numbered else ""
+        return MissingColumnError(
+            f"there is no column '{shown}'{purpose}{suggestion(shown, self.kinds)}{nor}",
+            remedy=f"columns are {comma_separated(self.kinds)}{advice}",
         )
 
     def no_policy(self, name: str) -> LogError:
         shown = _shown(self.options.column(name))
         if self.find(f"{shown}_scores") is not None:
+            kinds = say(
+                "--policy", f"{name}=plackett-luce", f"policies={{'{name}': 'plackett-luce'}}"
+            )
             return LogError(
                 f"policy '{name}' has scores in '{shown}_scores', but no probabilities; say how "
-                "it ranks by them, as plackett-luce, softmax, top or another kind: "
-                + say(
-                    "--policy", f"{name}=plackett-luce", f"policies={{'{name}': 'plackett-luce'}}"
-                )
+                f"it ranks by them, as plackett-luce, softmax, top or another kind: {kinds}"
             )
         advice = f". {_map_names({name: 'NAME'})}"
         if self.options.policies:
@@ -392,68 +376,52 @@ class _Resolver:
 
     def no_role(self, role: str) -> LogError:
         """One message names all that is missing, and maps it to columns whose names are usual."""
-        shown = _shown(self.options.column(role))
-        required = (
-            "action",
-            "reward",
-            *(["propensity"] if self.options.require_propensity else []),
-        )
+        required = ["action", "reward", *["propensity"] * self.options.require_propensity]
         missing = [
-            missing_role
-            for missing_role in required
-            if missing_role != role and self.find(self.options.column(missing_role)) is None
+            name
+            for name in required
+            if name != role and self.find(self.options.column(name)) is None
         ]
-        also = f" (nor for {', '.join(missing)})" if missing else ""
-        roles = (role, *missing)
-        if self.usual("position") and not self.is_long:
-            roles = ("ranking", "position", *roles)
-        advice = f". {_map_names({lacking: self.usual(lacking) or 'NAME' for lacking in roles})}"
+        places = _PLACES if self.usual("position") and not self.is_long else ()
+        usual = {lacking: self.usual(lacking) or "NAME" for lacking in (*places, role, *missing)}
+        advice = f". {_map_names(usual)}"
         for name, columns in _SIGNATURES.items():
-            if set(columns) <= set(self.names):
+            if self.kinds.keys() >= columns:
                 advice += f". These are the columns of another format: say {say('--format', name)}"
+        shown = self.options.column(role)
         problem = self.absent(shown, f" for the {role}", numbered=True, advice=advice)
+        also = f" (nor for {', '.join(missing)})" if missing else ""
         return LogError(f"{problem.said}{also}", remedy=problem.remedy)
 
-    def find(self, name: str | tuple[str, ...]) -> Field | None:
-        """Return the field of that name, or those names, if it is there in any form."""
-        if isinstance(name, tuple):
-            for column in name:
-                self.require(column)
-            return Field(name, "wide") if len(name) > 1 else self.find(name[0])
-        if name in self.names:
-            return Field((name,), self.form(name))
-        numbered = self.numbered(name)
-        return Field(numbered, "wide") if numbered else None
+    def usual(self, role: str) -> str | None:
+        """Return the column that has one of the names people give to a role, unless it is spoken for."""
+        column = self.options.columns.get(role)
+        if isinstance(column, str) and column in self.kinds:
+            return column
+        return next(iter(named(self.unspoken(), role)), None)
 
-    def form(self, name: str) -> str:
-        kind = self.table.schema.field(name).type
-        if values.is_list(kind):
-            return "list"
-        cells = self.table[name].slice(0, _SAMPLE).to_pylist() if values.is_text(kind) else []
-        return "text" if any(cell and values.looks_like_list(cell) for cell in cells) else "scalar"
+    def unspoken(self) -> list[str]:
+        """Return the columns that no option names.
 
-    def numbered(self, stem: str) -> tuple[str, ...]:
-        first = 0 if {"0", "1"} <= self.runs.get(stem, set()) else 1
-        run = list(takewhile(self.names.__contains__, (f"{stem}_{k}" for k in count(first))))
-        if run and len(self.runs[stem]) > len(run):
-            last = max(self.runs[stem], key=int)
-            raise LogError(
-                f"columns go from '{run[-1]}' to '{stem}_{last}': '{stem}_{first + len(run)}' is "
-                "missing"
-            )
-        return tuple(run)
-
-    @cached_property
-    def is_long(self) -> bool:
-        ranking, position = (self.options.column(role) for role in ("ranking", "position"))
-        return ranking in self.names and position in self.names
+        One the user gave a part has that part, however telling its name is: a "rank" that is context
+        must not be taken for the position.
+        """
+        options = self.options
+        spoken = {
+            *(options.context or ()),
+            *(options.segments or ()),
+            *options.keep,
+            *options.columns.values(),
+        }
+        return [name for name in self.kinds if name not in spoken]
 
     def logging_policy(self) -> tuple[Field | None, PolicySpec | None]:
         """Return where the propensities are, or how the logger ranked by its scores."""
-        if self.options.logger is not None:
-            return None, self.options.logger
-        propensity = self.find(self.options.column("propensity"))
-        required, rows = self.options.require_propensity, self.table.num_rows
+        options, required = self.options, self.options.require_propensity
+        if options.logger is not None:
+            return None, options.logger
+        column, rows = options.column(LOGGING), self.table.num_rows
+        propensity = self.find(column)
         if propensity is not None and (
             required or any(self.table[name].null_count < rows for name in propensity.columns)
         ):
@@ -469,12 +437,10 @@ class _Resolver:
                     "evaluate learns it"
                 ),
             )
-        if required or "propensity" in self.options.columns:
-            shown = _shown(self.options.column("propensity"))
+        if required or LOGGING in options.columns:
+            problem = self.absent(column, " with the logging policy's propensities")
             raise PropensityError(
-                f"there is no column '{shown}' with the logging policy's propensities"
-                f"{suggestion(shown, self.names)}; columns are {comma_separated(self.names)}. Map it with "
-                f"{say('--columns', 'propensity=NAME')}",
+                f"{problem.said}; {problem.remedy}. Map it with {say('--columns', 'propensity=NAME')}",
                 remedy=(
                     "if none were logged, evaluate "
                     f"{say('--estimate-propensity', python='estimate_propensity=True')} "
@@ -485,66 +451,74 @@ class _Resolver:
         # a fixed order they give no weight that could be taken for a propensity.
         return None, None if scored is None else PolicySpec("top")
 
-    def targets(self, fields: Mapping[str, Field]) -> tuple[dict[str, Field], list[str]]:
-        if self.options.targets is not None:
-            return self.with_probabilities(self.options.targets), []
-        policies = self.with_probabilities(
-            name
-            for name in self.options.columns
-            if name not in ROLES and not name.endswith(_BESIDE) and not name.startswith(FEATURE)
-        )
-        # A stream reads the columns of its spec in every pass: a wrong guess would cost each time.
-        if not self.in_memory:
-            return policies, []
-        # What the user gave a role is no guess.
-        mapped = {name for name in self.options.columns.values() if isinstance(name, str)}
-        used = _columns_of(*fields.values(), *policies.values()) | mapped
-        # Where scores say how the logger draws, its logged probabilities are left over, and no target.
-        guesses = {
-            stem: field
-            for stem, field in self.guesses()
-            if stem != LOGGING and not used & set(field.columns)
-        }
-        return policies | guesses, list(guesses)
+    def kind(self, metadata: Mapping[bytes, bytes]) -> str:
+        """What the numbers are: as the user says, else as the file says of its own `propensity`, else factored."""
+        options = self.options
+        if options.propensity_kind is not None:
+            return options.propensity_kind
+        if options.logger is not None:
+            return "factored" if options.logger.kind == "softmax" else "prefix"
+        stored = metadata.get(KIND_IN_FILE, b"").decode("utf-8", "replace")
+        return stored if stored in MEANING and LOGGING not in options.columns else "factored"
 
-    def with_probabilities(self, names: Iterable[str]) -> dict[str, Field]:
-        """Return where the named policies' probabilities are; those that rank by scores have none."""
-        return {name: self.field(name) for name in names if name not in self.options.policies}
+    def targets(
+        self, fields: Mapping[str, Field], rewards: Mapping[str, Field], context: tuple[str, ...]
+    ) -> tuple[dict[str, Field], dict[str, Field]]:
+        """Return where the probabilities of targets are, and of what may be one though nobody said so."""
+        options = self.options
+        names = options.targets
+        if names is None:
+            names = tuple(n for n in options.columns if n not in ROLES and not _is_beside(n))
+        policies = {name: self.field(name) for name in names if name not in options.policies}
+        # A stream reads the columns of its spec in every pass: a wrong guess would cost each time.
+        if options.targets is not None or not self.in_memory:
+            return policies, {}
+        # What the user gave a role is no guess; and where scores say how the logger draws, its logged
+        # probabilities are left over, and no target.
+        groups = (*fields.values(), *rewards.values(), *policies.values())
+        used = {*context, *options.columns.values(), *(n for item in groups for n in item.columns)}
+        guesses = {
+            name: field
+            for name, field in self.guesses()
+            if name != LOGGING and not used & {*field.columns}
+        }
+        return policies, guesses
 
     def guesses(self) -> Iterator[tuple[str, Field]]:
-        """Fields that may be target policies: lists or numbered columns of fractions."""
-        context = set(self.context())
-        for name in self.names:
+        """Yield what may be target policies: lists, numbered columns, and in long rows columns of fractions."""
+        for name, kind in self.kinds.items():
             # What belongs to candidates or stands beside a policy's own column is none.
-            companion = name.endswith(_BESIDE) or name == "candidates" or name.startswith(FEATURE)
-            if name not in context and not companion and self.may_be_policy(name):
-                yield name, Field((name,), self.form(name))
+            if name == "candidates" or _is_beside(name):
+                continue
+            form = self.form(name)
+            entries = kind.value_type if form == "list" else kind
+            fractions = pa.types.is_floating(entries) and (self.is_long or form == "list")
+            if fractions or (form == "text" and not self.is_long):
+                yield name, Field((name,), form)
         for stem in sorted(stem for stem, numbers in self.runs.items() if "1" in numbers):
-            columns = self.fractions(stem)
-            if columns and not context & set(columns):
-                yield stem, Field(columns, "wide")
+            # "x" numbers context; a column of the bare name is the policy, and the run beside it is not.
+            if stem not in ("x", "") and stem not in self.kinds and not stem.endswith(_BESIDE):
+                columns = self.numbered(stem)
+                if columns and all(pa.types.is_floating(self.kinds[name]) for name in columns):
+                    yield stem, Field(columns, "wide")
 
-    def fractions(self, stem: str) -> tuple[str, ...]:
-        """Return a policy's numbered columns if all hold fractions, else none."""
-        # "x" numbers context; a column of the bare name is the policy, and the run beside it is not.
-        if stem in ("x", "") or stem.endswith(_BESIDE) or stem in self.names:
-            return ()
-        columns = self.numbered(stem)
-        kinds = [self.table.schema.field(name).type for name in columns]
-        return columns if all(map(pa.types.is_floating, kinds)) else ()
+    def distributions(self, targets: Iterable[str]) -> dict[str, Field]:
+        """Return the whole distributions of the logger and of targets, where the user wants them."""
+        named = (LOGGING, *targets) if self.options.dists else ()
+        beside = ((name, self.companion(name, "dist")) for name in named)
+        return {name: field for name, field in beside if field is not None}
 
-    def may_be_policy(self, name: str) -> bool:
-        kind, form = self.table.schema.field(name).type, self.form(name)
-        if form == "text":
-            return not self.is_long
-        if form == "list":
-            return bool(pa.types.is_floating(kind.value_type))
-        return self.is_long and bool(pa.types.is_floating(kind))
+    def companion(self, policy: str, ending: str) -> Field | None:
+        """Return what stands beside the column of a policy, its scores or distributions, if it is there."""
+        key, stem = f"{policy}_{ending}", self.options.column(policy)
+        columns = (self.options.columns.get(key), f"{stem}_{ending}", key)
+        fields = (self.find(column) for column in columns if column is not None)
+        return next((field for field in fields if field is not None), None)
 
     def candidates(self, action: Field, long: bool, logger: PolicySpec | None) -> CandidateSpec:
         """Return where candidates, scores and features of candidates are, if this log has any."""
         options = self.options
-        policies = self.scored_policies(logger)
+        policies = self.scored_policies(logger) if logger or options.policies else {}
         scored = [name for name, policy in policies.items() if policy.needs_scores]
         teams = () if logger is None else logger.teams
         scores = {name: self.scores(name) for name in dict.fromkeys([*scored, *teams])}
@@ -565,56 +539,44 @@ class _Resolver:
 
     def scored_policies(self, logger: PolicySpec | None) -> dict[str, PolicySpec]:
         """Return how scores become policies, by name; the logger is `LOGGING`."""
-        logger = None if logger is None else spec_in_file(logger)
-        if logger is not None and not (logger.needs_scores or logger.teams):
-            raise ConfigError(
-                "the logger's scores stand in the log: give its kind, such as plackett-luce, or "
-                "the file of `counterrank plan --out`, and no other file"
-            )
-        named = self.options.policies
-        names = named if self.options.targets is None else self.options.targets
-        first = {} if logger is None else {LOGGING: logger}
+        named, names = self.options.policies, self.options.targets
+        first: dict[str, PolicySpec] = {}
+        if logger is not None:
+            first = {LOGGING: spec_in_file(logger)}
+            if not (first[LOGGING].needs_scores or first[LOGGING].teams):
+                raise ConfigError(
+                    "the logger's scores stand in the log: give its kind, such as plackett-luce, or "
+                    "the file of `counterrank plan --out`, and no other file"
+                )
+        names = tuple(named) if names is None else names
         return first | {name: spec_in_file(named[name]) for name in names if name in named}
 
     def features(self, long: bool) -> tuple[Field, ...]:
         """Return the columns z_... with one entry per candidate."""
         columns = self.options.columns
         mapped = {role: columns[role] for role in columns if role.startswith(FEATURE)}
-        unmapped = {name: name for name in self.names if name.startswith(FEATURE)}
+        unmapped = {name: name for name in self.kinds if name.startswith(FEATURE)}
         fields = []
         for title, column in {**unmapped, **mapped}.items():
             field = self.find(column) if long else self.list_field(column)
-            fits = field is not None and (field.form == "scalar" if long else field.has_lists)
-            if field is not None and fits:
+            if field is not None and (field.form == "scalar" if long else field.has_lists):
                 fields.append(replace(field, title=title))
-            elif title in mapped and _shown(column) not in self.names:
-                raise self.absent(_shown(column), f" for '{title}'")
+            elif title in mapped and _shown(column) not in self.kinds:
+                raise self.absent(column, f" for '{title}'")
             elif title in mapped:
-                requirement = (
-                    "one value per row" if long else "a list with an entry for each candidate"
-                )
+                entry = "one value per row" if long else "a list with an entry for each candidate"
                 raise LogError(
                     f"column '{_shown(column)}' for '{title}' is no feature of candidates: it must "
-                    f"hold {requirement}"
+                    f"hold {entry}"
                 )
         return tuple(fields)
 
     def list_field(self, name: str | tuple[str, ...]) -> Field | None:
         """Return a field of lists; text without brackets, "a b c", is one where only lists can stand."""
         field = self.find(name)
-        scalar = field is not None and field.form == "scalar"
-        if field and scalar and values.is_text(self.table.schema.field(field.name).type):
+        if field and field.form == "scalar" and values.is_text(self.kinds[field.name]):
             return Field(field.columns, "text")
         return field
-
-    def companion(self, policy: str, ending: str) -> Field | None:
-        """Return what stands beside the column of a policy, its scores or distributions, if it is there."""
-        key, stem = f"{policy}_{ending}", self.options.column(policy)
-        for column in (self.options.columns.get(key), f"{stem}_{ending}", key):
-            field = None if column is None else self.find(column)
-            if field is not None:
-                return field
-        return None
 
     def scores(self, name: str) -> Field:
         field = self.companion(name, "scores")
@@ -628,30 +590,26 @@ class _Resolver:
         """Whether a feature of candidates is a category rather than a number."""
         array = values.one_chunk(self.table[field.name].slice(0, _SAMPLE))
         if field.form == "text":
-            words = values.parse_lists(array, field.name, 0).flatten()
-            return not values.all_numbers(words)
+            return not values.all_numbers(values.parse_lists(array, field.name, 0).flatten())
         return values.is_text(array.type.value_type if field.form == "list" else array.type)
 
     def context(self) -> tuple[str, ...]:
-        if self.options.context is None:
-            schema = self.table.schema
-            return tuple(
-                n
-                for n in self.names
-                if n.startswith("x_") and not values.is_list(schema.field(n).type)
-            )
-        return self.required(self.options.context, "context")
+        if self.options.context is not None:
+            return self.required(self.options.context, "context")
+        kinds = self.kinds.items()
+        return tuple(n for n, kind in kinds if n.startswith("x_") and not values.is_list(kind))
 
-    def segments(self, used: set[str]) -> tuple[str, ...]:
-        if self.options.segments is not None:
-            return self.required(self.options.segments, "segment")
-        required = self.required(self.options.keep, "segment")
-        guessed: list[str] = []
-        if self.in_memory:
-            guessed = [
-                f.name for f in self.table.schema if f.name not in used and values.is_scalar(f.type)
-            ]
-        return tuple(dict.fromkeys([*guessed[:_MOST_CARRIED], *required]))
+    def segments(self, used: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the columns to split by or to carry along, and those among them that nobody named."""
+        options = self.options
+        if options.segments is not None or not self.in_memory:
+            names = options.keep if options.segments is None else options.segments
+            return self.required(names, "segment"), ()
+        free = (n for n, kind in self.kinds.items() if n not in used and values.is_scalar(kind))
+        carried = tuple(islice(free, _MOST_CARRIED))
+        named = self.required(options.keep, "segment")
+        unnamed = tuple(name for name in carried if name not in named)
+        return tuple(dict.fromkeys([*carried, *named])), unnamed
 
     def single(self, role: str) -> str | None:
         name = self.options.column(role)
@@ -661,12 +619,11 @@ class _Resolver:
         if mapped:
             self.require(name, role)
         # A column of that name may be anything, the weight of a product for one.
-        if name not in self.names or (role == "weight" and not mapped):
+        if name not in self.kinds or (role == "weight" and not mapped):
             return None
-        kind = self.table.schema.field(name).type
-        if role != "behavior" and not values.is_scalar(kind):
+        if role != "behavior" and not values.is_scalar(self.kinds[name]):
             raise LogError(
-                f"column '{name}' holds {kind}, which cannot be a {role}",
+                f"column '{name}' holds {self.kinds[name]}, which cannot be a {role}",
                 remedy="a text or a number is wanted, one value per row",
             )
         return name
@@ -675,83 +632,16 @@ class _Resolver:
         """Return columns that the user named and that have one value per ranking."""
         for name in names:
             self.require(name, role)
-            kind = self.table.schema.field(name).type
-            if not values.is_scalar(kind):
+            if not values.is_scalar(self.kinds[name]):
                 raise LogError(
-                    f"column '{name}' holds {kind}",
+                    f"column '{name}' holds {self.kinds[name]}",
                     remedy=f"a {role} column needs one value per ranking",
                 )
         return names
 
     def require(self, name: str, role: str = "") -> None:
-        if name not in self.names:
-            purpose = f" for {role}" if role else ""
-            raise self.absent(name, purpose, error=MissingColumnError)
-
-    def usual(self, role: str) -> str | None:
-        """Return the column that has one of the names people give to a role, unless it is spoken for."""
-        column = self.options.columns.get(role)
-        if isinstance(column, str) and column in self.table.column_names:
-            return column
-        return next(iter(named(self.unspoken, role)), None)
-
-    @cached_property
-    def unspoken(self) -> list[str]:
-        """Columns that no option names."""
-        options = self.options
-        # A column the user gave a part has that part, however telling its name is: a "rank" that is
-        # context must not be taken for the position.
-        spoken = {
-            *(options.context or ()),
-            *(options.segments or ()),
-            *options.keep,
-            *options.columns.values(),
-        }
-        return [name for name in self.table.column_names if name not in spoken]
-
-    def refuse_positions(self) -> None:
-        """Raise when rows look like positions: read as rankings of one item, they would give a wrong answer."""
-        position, ranking = self.usual("position"), self.usual("ranking")
-        if position is not None and _counts_up(self.table[position]):
-            raise self.unmarked(f"'{position}' counts them", say("--context", position))
-        if ranking is not None and _repeats(self.table[ranking]):
-            raise self.unmarked(f"'{ranking}' repeats from row to row", say("--unit", ranking))
-        counted = self.counted()
-        if counted is not None:
-            ranking, position = counted
-            raise self.unmarked(
-                f"'{position}' counts them within each '{ranking}'",
-                say("--unit", ranking),
-                ranking=ranking,
-                position=position,
-            )
-
-    def counted(self) -> tuple[str, str] | None:
-        """Return a column whose every value has rows numbered from 0 or 1 on, and the column of those numbers.
-
-        Positions, whatever they are called.
-        """
-        start = self.table.slice(0, _SEEN)
-        roles = {self.options.column(role) for role in ("action", "reward", "propensity")}
-        free = [name for name in self.unspoken if name not in roles]
-        plain = [name for name in free if not pa.types.is_nested(start[name].type)]
-        for position in plain:
-            if not _counts_up(start[position]) or start[position].null_count:
-                continue
-            for ranking in plain:
-                if ranking != position and _numbers_within(start[ranking], start[position]):
-                    return ranking, position
-        return None
-
-    def unmarked(self, evidence: str, answer: str, **stated: str) -> LogError:
-        """The way out for rows that are positions, and `answer` for rows that only look like it."""
-        by_role = {role: stated.get(role) or self.usual(role) or "NAME" for role in _LONG_ROLES}
-        columns = ",".join(f"{role}={name}" for role, name in by_role.items() if role != name)
-        return LogError(
-            f"each row seems to be one position of a ranking ({evidence}), not a ranking. Say "
-            f"{say('--columns', columns)} to have them put together",
-            remedy=f"if each row is a ranking of its own, say {answer}",
-        )
+        if name not in self.kinds:
+            raise self.absent(name, f" for {role}" if role else "")
 
 
 #: Endings of columns that belong to a policy.
@@ -763,13 +653,32 @@ KIND_IN_FILE = b"counterrank.propensity_kind"
 MASKS_IN_FILE = b"counterrank.behavior_masks"
 
 _SIGNATURES = {
-    "open-bandit": ("item_id", "position", "click", "propensity_score"),
-    "kuairand": ("user_id", "video_id", "is_rand", "is_click"),
+    "open-bandit": {"item_id", "position", "click", "propensity_score"},
+    "kuairand": {"user_id", "video_id", "is_rand", "is_click"},
 }
+_PLACES = ("ranking", "position")
+_LONG_ROLES = (*_PLACES, "action", "reward", "propensity")
 
 
-def _columns_of(*fields: Field) -> set[str]:
-    return {name for field in fields for name in field.columns}
+def _is_beside(name: str) -> bool:
+    """Whether a column belongs to a policy or to candidates."""
+    return name.endswith(_BESIDE) or name.startswith(FEATURE)
+
+
+def _is_per_ranking(fields: Mapping[str, Field]) -> bool:
+    return fields["reward"].form == "scalar" and fields["action"].form != "scalar"
+
+
+def _stored_masks(metadata: Mapping[bytes, bytes]) -> dict[str, list[list[int]]]:
+    """Return the masks of behaviours that the file stores beside their names."""
+    try:
+        masks = json.loads(metadata[MASKS_IN_FILE])
+        return {str(name): [[int(v) for v in row] for row in mask] for name, mask in masks.items()}
+    except (ValueError, TypeError, AttributeError) as problem:
+        raise LogError(
+            f"the file's metadata '{MASKS_IN_FILE.decode()}' holds no masks by name ({problem}); "
+            "write the file again"
+        ) from problem
 
 
 def _shown(column: str | tuple[str, ...]) -> str:
@@ -780,38 +689,3 @@ def _map_names(mapping: Mapping[str, str]) -> str:
     pairs = ",".join(f"{role}={column}" for role, column in mapping.items())
     python = ", ".join(f"'{role}': '{column}'" for role, column in mapping.items())
     return f"Map names with {say('--columns', pairs, f'columns={{{python}}}')}"
-
-
-_LONG_ROLES = ("ranking", "position", "action", "reward", "propensity")
-#: Rows in which positions are looked for by content; rankings stand together, or the log is small.
-_SEEN = 1000
-
-
-def _counts_up(column: pa.ChunkedArray) -> bool:
-    """Whether a column holds small whole numbers from 0 or 1 upwards, more than one of them."""
-    if not pa.types.is_integer(column.type):
-        return False
-    numbers = pc.unique(column).drop_null().to_pylist()
-    return 1 < len(numbers) <= 1000 and min(numbers) in (0, 1) and max(numbers) <= 1000
-
-
-def _numbers_within(groups: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
-    """Whether the rows of each group are numbered without a gap, all from 0 or all from 1.
-
-    Groups have at least two rows on average; the last one may be cut.
-    """
-    rows = pa.table({"group": values.plain(values.one_chunk(groups)), "number": numbers})
-    kinds = ("min", "max", "count", "count_distinct")
-    summary = rows.group_by("group").aggregate([("number", kind) for kind in kinds])
-    low, high, count, distinct = (summary[f"number_{kind}"].to_numpy() for kind in kinds)
-    gapless = (low == low.min()) & (high - low + 1 == count) & (distinct == count)
-    return bool(gapless.all()) and 2 <= len(low) <= rows.num_rows / 2
-
-
-def _repeats(column: pa.ChunkedArray) -> bool:
-    """Whether at least a fifth of the rows have the value of the row above."""
-    array = values.plain(values.one_chunk(column))
-    if len(array) < 2 or pa.types.is_nested(array.type):
-        return False
-    repeated = pc.sum(pc.equal(array.slice(1), array.slice(0, len(array) - 1))).as_py() or 0
-    return bool(repeated * 5 >= len(array))

@@ -18,7 +18,7 @@ from pyarrow import fs
 from counterrank.common import stores
 from counterrank.common.errors import ConfigError, LogError
 from counterrank.common.messages import say
-from counterrank.data.events import JoinedEvents
+from counterrank.data.events import JoinedEvents, JoinedScores
 from counterrank.io import tables, values
 from counterrank.io.event_join import with_events
 from counterrank.io.files import DataFile, column_chunks, expand, guard
@@ -48,49 +48,36 @@ class Survey:
     @classmethod
     def begin(cls, spec: LogSpec, options: ReadOptions, sample: pa.Table) -> Self:
         """Return an empty survey; huge ids, hashes for instance, are encoded unless the user says otherwise."""
-        encode = options.encode_actions
-        if encode is None:
-            # Whole numbers that are too large to number the rows of a table with.
-            names = (name for item in cls(spec)._shown for name in item.columns)
-            arrays = [values.one_chunk(sample[name]) for name in names]
-            flat = [array.flatten() if values.is_list(array.type) else array for array in arrays]
-            ids = [array for array in flat if pa.types.is_integer(array.type)]
-            encode = any((pc.max(array).as_py() or 0) > values.LARGEST_ID for array in ids)
-        return cls(spec, encode)
+        survey = cls(spec, bool(options.encode_actions))
+        for item in spec.shown if options.encode_actions is None else ():
+            for _, array in _entries(sample, item):
+                # Whole numbers that are too large to number the rows of a table with.
+                if pa.types.is_integer(array.type) and len(array) > array.null_count:
+                    survey.encode_actions |= pc.max(array).as_py() > values.LARGEST_ID
+        return survey
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to look at."""
-        fields = (*self._shown, *self.spec.candidates.named)
+        fields = (*self.spec.shown, *self.spec.candidates.named)
         names = [name for item in fields for name in item.columns]
         return tuple(dict.fromkeys([*names, *self.spec.context]))
 
-    @property
-    def _shown(self) -> list[Field]:
-        """The fields that hold items: what was shown and, where they are listed, the candidates."""
-        listed = self.spec.candidates.items
-        return [self.spec.fields["action"], *([listed] if listed else [])]
-
     def absorb(self, table: pa.Table) -> None:
         """Take note of a piece."""
-        action = self.spec.fields["action"]
-        if not action.has_lists:
-            self.longest = len(action.columns)
-        for item in self._shown:
-            for name in item.columns:
-                array = values.one_chunk(table[name])
-                if item.has_lists:
-                    lists = values.as_lists(table[name], name)
-                    longest = int(values.entry_counts(lists).max(initial=0))
-                    self.longest = max(self.longest, longest if item is action else 0)
-                    array = lists.flatten()
+        spec, action = self.spec, self.spec.fields["action"]
+        longest = len(action.columns)
+        if action.has_lists:
+            lists = values.as_lists(table[action.name], action.name)
+            longest = int(values.entry_counts(lists).max(initial=0))
+        self.longest = max(self.longest, longest)
+        for item in spec.shown:
+            for name, array in _entries(table, item):
                 self._items(array, name, item)
-        for item in self.spec.candidates.named:
-            array = values.one_chunk(table[item.name])
-            if item.has_lists:
-                array = values.as_lists(table[item.name], item.name).flatten()
-            self._note(array, item.name, f"feature '{item.name}'")
-        for name in self.spec.context:
+        for item in spec.candidates.named:
+            for name, array in _entries(table, item):
+                self._note(array, name, f"feature '{name}'")
+        for name in spec.context:
             if values.is_text(table.schema.field(name).type):
                 self._note(values.one_chunk(table[name]), name, f"context column '{name}'")
 
@@ -107,17 +94,14 @@ class Survey:
 
     def finish(self, sample: pa.Table) -> LogSpec:
         """Return the spec with K, vocabularies and the number of actions of whole distributions."""
-        spec = self.spec
-        categories = {
-            name: _ordered(self.labels[name]) for name in spec.context if name in self.labels
-        }
-        names, lists = self._names(), {}
+        spec, names, lists = self.spec, None, {}
+        if self.encode_actions or self.has_names:
+            labels = self.labels.get("", set()) | (self.numbers if self.has_names else set())
+            _refuse_many(labels, "", f"'{spec.fields['action'].name}'")
+            names = _ordered(labels)
         for target, unread in spec.lists.items():
             lists[target], names = unread.read(names)
             self.largest = max(self.largest, lists[target].n_items - 1)
-        dists = {
-            key: replace(item, size=_actions_of(sample, item)) for key, item in spec.dists.items()
-        }
         if self.longest <= 0:
             raise LogError(
                 f"no ranking shows an item: '{spec.fields['action'].name}' is empty in every row"
@@ -125,43 +109,35 @@ class Survey:
         return replace(
             spec,
             K=self.longest,
-            categories=categories,
+            categories={n: _ordered(self.labels[n]) for n in spec.context if n in self.labels},
             action_names=names,
-            dists=dists,
+            dists={
+                n: replace(item, size=_actions_of(sample, item)) for n, item in spec.dists.items()
+            },
             lists=lists,
-            candidates=self._candidates(spec.candidates, names, sample),
+            candidates=self._candidates(names, sample) if spec.candidates else spec.candidates,
         )
 
-    def _names(self) -> tuple[str, ...] | None:
-        if not (self.encode_actions or self.has_names):
-            return None
-        names = self.labels.get("", set()) | (self.numbers if self.has_names else set())
-        _refuse_many(names, "", f"'{self.spec.fields['action'].name}'")
-        return _ordered(names)
+    def _candidates(self, names: tuple[str, ...] | None, sample: pa.Table) -> CandidateSpec:
+        parts, size = self.spec.candidates, self.largest + 1 if names is None else len(names)
+        by_candidate = next(iter(parts.fields), None)
+        counts = [0.0]
+        if by_candidate is not None:
+            lists = values.as_lists(sample[by_candidate.name], by_candidate.name)
+            counts = [values.entry_counts(lists).mean() + 1.0]
+        features = None
+        if parts.item_file is not None:
+            from counterrank.io.arrow_log import read_item_features
 
-    def _candidates(
-        self, parts: CandidateSpec, names: tuple[str, ...] | None, sample: pa.Table
-    ) -> CandidateSpec:
-        if not parts:
-            return parts
-        size = self.largest + 1 if names is None else len(names)
-        size = 0 if parts.items is None else size
-        categories = {name: _ordered(self.labels.get(name, set())) for name in parts.categories}
-        spec = replace(parts, n_items=size, categories=categories, count=self._count(parts, sample))
-        if parts.item_file is None:
-            return spec
-        from counterrank.io.arrow_log import read_item_features
-
-        return replace(spec, item_features=read_item_features(parts.item_file, names, size))
-
-    def _count(self, parts: CandidateSpec, sample: pa.Table) -> int:
-        """Return how many candidates a row has, about."""
-        field = parts.items or next(iter(parts.scores.values()), None)
-        return (
-            0
-            if field is None
-            else int(values.entry_counts(values.as_lists(sample[field.name], field.name)).mean())
-            + 1
+            features = read_item_features(
+                parts.item_file, names, 0 if parts.items is None else size
+            )
+        return replace(
+            parts,
+            n_items=0 if parts.items is None else size,
+            categories={name: _ordered(self.labels.get(name, set())) for name in parts.categories},
+            count=int(counts[0]),
+            item_features=features,
         )
 
     def _items(self, array: pa.Array, name: str, item: Field) -> None:
@@ -182,6 +158,16 @@ class Survey:
         labels = self.labels.setdefault(key, set())
         labels |= values.distinct(array)
         _refuse_many(labels, key, what)
+
+
+def _entries(table: pa.Table, item: Field) -> Iterator[tuple[str, pa.Array]]:
+    """Yield the columns of a field, their lists as one array."""
+    for name in item.columns:
+        column = table[name]
+        if item.has_lists:
+            yield name, values.as_lists(column, name).flatten()
+        else:
+            yield name, values.one_chunk(column)
 
 
 def _refuse_many(labels: set[str], key: str, what: str) -> None:
@@ -272,31 +258,56 @@ def plan(
     else:
         entries = expand(path, format, decimal=options.decimal, version=options.version)
         shown = os.fspath(path)
-    entries, options, joined = with_scores(in_folders(entries, options.where), options)
     files, sample, spec, options = examined(entries, options, in_memory=False)
-    spec = replace(spec, scores=joined)
     survey = Survey.begin(spec, options, sample)
     files = [tables.parquet(file) for file in files]
-    if spec.layout != "long" and options.events is None:
-        return _planned(files, survey, sample, options)
-    prepared = _prepared(files, survey, shown, options)
-    return _planned(prepared, survey, tables.sample(prepared[0]), options, surveyed=True)
+    if is_prepared := needs_preparation(spec, options):
+        files = prepared(files, survey, shown, options)
+        sample = tables.sample(files[0])
+    with guard(files[0].title, prefix=True):
+        survey.absorb(sample)
+    if not is_prepared and not _settled(files, survey, sample):
+        for file in files:
+            for table in tables.batches(file, survey.columns):
+                with guard(file.title, prefix=True):
+                    survey.absorb(table)
+    with guard(files[0].title, prefix=True):
+        spec = survey.finish(sample)
+    parts, n = _parts(files)
+    if options.where is None:
+        return spec, parts, n
+    parts = pruned(parts, options.where)
+    if not parts:
+        raise no_match(options.where)
+    return spec, parts, None
 
 
 def examined(
     files: list[DataFile], options: ReadOptions, *, in_memory: bool
 ) -> tuple[list[DataFile], pa.Table, LogSpec, ReadOptions]:
     """Return the files that are read, their first rows, and how these and the options are understood."""
-    files, sample = opening(in_folders(files, options.where))
+    joined: tuple[JoinedScores, ...] = ()
+    if options.where is not None:
+        files = in_folders(files, options.where)
+    if options.scores or (options.logger and options.logger.teams):
+        files, options, joined = with_scores(files, options)
+    files, sample = opening(files)
     with guard(files[0].title, prefix=True):
-        options = selecting(options, sample)
+        if options.where is not None:
+            options = selecting(options, options.where, sample)
         spec = resolve(sample, options, in_memory=in_memory)
-        refuse_folders(spec, files)
-        refuse_disagreement(spec, files, sample)
-    return files, sample, spec, options
+        if len(files) > 1 or files[0].partitions:
+            refuse_folders(spec, files)
+            refuse_disagreement(spec, files, sample)
+    return files, sample, replace(spec, scores=joined) if joined else spec, options
 
 
-def _prepared(
+def needs_preparation(spec: LogSpec, options: ReadOptions) -> bool:
+    """Whether rows are positions, or rewards are in another table."""
+    return spec.layout == "long" or options.events is not None
+
+
+def prepared(
     files: list[DataFile], survey: Survey, path: str, options: ReadOptions
 ) -> list[DataFile]:
     """Return Parquet files with one row per ranking and its rewards; the survey knows all of them then."""
@@ -323,40 +334,11 @@ def _prepared(
         return tables.written(joined, survey.absorb)
 
 
-def _planned(
-    files: list[DataFile],
-    survey: Survey,
-    sample: pa.Table,
-    options: ReadOptions,
-    *,
-    surveyed: bool = False,
-) -> ReadPlan:
-    with guard(files[0].title, prefix=True):
-        survey.absorb(sample)
-    if not surveyed and not _settled(files, survey, sample):
-        for file in files:
-            for table in tables.batches(file, survey.columns):
-                with guard(file.title, prefix=True):
-                    survey.absorb(table)
-    with guard(files[0].title, prefix=True):
-        spec = survey.finish(sample)
-    parts, n = _parts(files)
-    if options.where is None:
-        return spec, parts, n
-    parts = pruned(parts, options.where)
-    if not parts:
-        raise no_match(options.where)
-    return spec, parts, None
-
-
-def selecting(options: ReadOptions, table: pa.Table) -> ReadOptions:
+def selecting(options: ReadOptions, where: Where, table: pa.Table) -> ReadOptions:
     """Return options that carry what a condition looks at where a row is a position.
 
     There it is held against whole rankings.
     """
-    where = options.where
-    if where is None:
-        return options
     where.expression(table.schema)
     spec = resolve(table, options, in_memory=False)
     if spec.layout != "long":
@@ -438,9 +420,9 @@ def refuse_folders(spec: LogSpec, files: list[DataFile]) -> None:
                 )
 
 
-def in_folders(files: list[DataFile], where: Where | None) -> list[DataFile]:
+def in_folders(files: list[DataFile], where: Where) -> list[DataFile]:
     """Return the files that can hold rows of a condition, by what the folders above them say."""
-    if where is None or not any(file.partitions for file in files):
+    if not any(file.partitions for file in files):
         return files
     schema = opening(files, complete=False)[1].schema
     if not set(where.columns) <= set(schema.names):

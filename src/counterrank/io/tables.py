@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from counterrank.io.files import (
     Unpacked,
     bounded,
     byte_stream,
+    column_chunks,
     guard,
     not_utf8,
     refuse_bomb,
@@ -120,12 +122,8 @@ def read_table(file: DataFile, columns: Columns = None) -> pa.Table:
     with opened_parquet(file) as opened:
         read_columns = present(opened.schema_arrow, columns, file)
         refuse_bomb(opened, file, read_columns)
-        leaves = (opened.metadata.schema.column(j) for j in range(opened.metadata.num_columns))
-        if not any(
-            leaf.physical_type == "BYTE_ARRAY"
-            and (read_columns is None or leaf.path.partition(".")[0] in read_columns)
-            for leaf in leaves
-        ):
+        chunks = column_chunks(opened.metadata, read_columns)
+        if all(chunk.physical_type != "BYTE_ARRAY" for chunk in chunks):
             return _completed(opened.read(columns=read_columns), file, columns)
         # A dictionary of long texts is small in the file and in its metadata, and huge once written
         # out.
@@ -153,10 +151,11 @@ def sample(file: DataFile, rows: int = 1000) -> pa.Table:
     """Return about the first `rows` rows of a file, all columns."""
     file = parquet(file)
     with opened_parquet(file) as opened:
-        file_schema = schema(file)
-        first = next(filter(_has_rows, opened.iter_batches(batch_size=rows)), None)
+        # With its metadata, which say what its propensities are.
+        file_schema = opened.schema_arrow
+        refuse_twice(file_schema.names, f"{file.title}: ")
+        first = next((batch for batch in opened.iter_batches(rows) if batch.num_rows), None)
         table = file_schema.empty_table() if first is None else as_table(first)
-        # The metadata of the file say what its propensities are.
         return _completed(table.replace_schema_metadata(file_schema.metadata), file, None)
 
 
@@ -182,7 +181,7 @@ def row_groups(
             batch_size=rows, row_groups=list(groups), columns=read_columns, use_threads=False
         )
         # A chain of `map` and `filter` holds no batch while the caller works on it.
-        pieces = map(as_table, filter(_has_rows, batches))
+        pieces = map(as_table, filter(attrgetter("num_rows"), batches))
         complete = not file.partitions and (
             read_columns is None or len(read_columns) == len(columns or ())
         )
@@ -192,10 +191,6 @@ def row_groups(
 def as_table(batch: Any) -> pa.Table:
     """Return a batch as a table."""
     return pa.Table.from_batches([batch])
-
-
-def _has_rows(batch: Any) -> bool:
-    return bool(batch.num_rows)
 
 
 def open_parquet(file: DataFile, *, ahead: bool = False) -> Any:
@@ -259,10 +254,8 @@ def _completed(table: pa.Table, file: DataFile, columns: Columns) -> pa.Table:
     return table
 
 
-def with_points(table: pa.Table, decimal: str) -> pa.Table:
-    """Return the table with decimal points in text that holds numbers, where `decimal` is a comma."""
-    if decimal == ".":
-        return table
+def with_points(table: pa.Table) -> pa.Table:
+    """Return the table with decimal points in text that holds numbers with commas."""
     for j, item in enumerate(table.schema):
         if values.is_text(item.type):
             text = values.plain(values.one_chunk(table.column(j)))
@@ -363,7 +356,8 @@ def _from_csv(file: DataFile) -> list[DataFile]:
             types.update(zip(reader.schema.names, reader.schema.types, strict=True))
             yield reader.schema.empty_table(), file.path
             for batch in reader:
-                yield with_points(as_table(batch), file.decimal), file.path
+                piece = as_table(batch)
+                yield with_points(piece) if file.decimal == "," else piece, file.path
 
     while True:
         try:

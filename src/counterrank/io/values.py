@@ -94,10 +94,9 @@ def integers(array: pa.Array, name: str, place: Place) -> Ints:
             ids = array.cast(pa.int64())
         except pa.ArrowInvalid:
             raise _too_large(name) from None
-        ids = _filled(ids, -1)
-        if len(ids) and pc.max(ids).as_py() > LARGEST_ID:
+        if len(ids) > ids.null_count and pc.max(ids).as_py() > LARGEST_ID:
             raise _too_large(name)
-        return np.asarray(as_numpy(ids), dtype=np.int64)
+        return np.asarray(as_numpy(ids, -1), dtype=np.int64)
     values = floats(array, name, place)
     missing = np.isnan(values)
     # A null turns pandas' integers into floats, which hold every whole number up to 2**53 only.
@@ -138,7 +137,7 @@ def codes(
             f"vocabulary of {len(labels)} was collected",
             remedy="read the data again from the start",
         )
-    return np.asarray(as_numpy(_filled(indices, -1)), dtype=np.int64)
+    return np.asarray(as_numpy(indices, -1), dtype=np.int64)
 
 
 def as_text(array: pa.Array) -> pa.Array:
@@ -157,7 +156,7 @@ def objects(array: pa.Array) -> NDArray[Any]:
     if is_text(array.type) or pa.types.is_dictionary(array.type):
         encoded = plain(array).dictionary_encode()
         labels = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
-        return np.asarray(labels[as_numpy(_filled(encoded.indices, len(labels) - 1))])
+        return np.asarray(labels[as_numpy(encoded.indices, len(labels) - 1)])
     if pa.types.is_null(array.type):
         return np.full(len(array), None, dtype=object)
     if pa.types.is_decimal(array.type):
@@ -167,20 +166,18 @@ def objects(array: pa.Array) -> NDArray[Any]:
     return np.array(as_numpy(array))
 
 
-def as_numpy(array: pa.Array) -> NDArray[Any]:
-    """Return what pyarrow's `to_numpy` does, numbers without nulls as they lie in memory.
+def as_numpy(array: pa.Array, missing: int | None = None) -> NDArray[Any]:
+    """Return what pyarrow's `to_numpy` does, with a value for nulls; numbers without nulls as they lie in memory.
 
-    Its own conversion imports pandas where that is installed: a third of a second.
+    Its own conversion imports pandas where that is installed: a third of a second. So does a number of
+    Python that is to fill nulls which are not there.
     """
+    if array.null_count and missing is not None:
+        array = pc.fill_null(array, missing)
     kind = array.type
     if not array.null_count and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return np.from_dlpack(array)
     return np.asarray(array.to_numpy(zero_copy_only=False))
-
-
-def _filled(array: pa.Array, value: int) -> pa.Array:
-    """Return an array with a value for nulls; a number of Python, too, makes pyarrow import pandas."""
-    return pc.fill_null(array, value) if array.null_count else array
 
 
 def one_chunk(column: pa.ChunkedArray) -> pa.Array:
@@ -320,7 +317,7 @@ def place_in_lists(counts: Ints, start: int, what: str = "position") -> Place:
 
 def entry_counts(array: pa.Array) -> Ints:
     """Return the number of entries (n,) of each list, 0 for a null."""
-    return np.asarray(as_numpy(_filled(pc.list_value_length(array), 0)), dtype=np.int64)
+    return np.asarray(as_numpy(pc.list_value_length(array), 0), dtype=np.int64)
 
 
 def places(counts: Ints) -> tuple[Ints, Ints]:
