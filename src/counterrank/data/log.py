@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -189,10 +190,10 @@ class RankingLog:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: The labels behind the action ids, where actions were not integers.
     action_names: tuple[str, ...] | None = None
-    position_weights: Floats = field(default_factory=lambda: np.empty(0))
-    lengths: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    position_weights: Floats = field(default_factory=partial(np.empty, 0))
+    lengths: Ints = field(default_factory=partial[Any](np.empty, 0, np.int64))
     #: (n,) hash of the unit, or of the row where there is none: folds, clusters, bootstrap.
-    bucket: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    bucket: Ints = field(default_factory=partial[Any](np.empty, 0, np.int64))
     #: Index of the first row in the whole log, when this is a part of one.
     start: int = 0
     #: What a reader had to say: repairs, assumptions. They end up in `flags`.
@@ -251,24 +252,17 @@ class RankingLog:
         self._set_rewards(action.shape)
         put(self, "propensity", self._probabilities(self.propensity, LOGGING, positive=True))
         put(self, "targets", self.with_targets(self.targets).targets)
-        put(self, "context", validation.context(self.context, self.n))
-        width = 0 if self.context is None else self.context.shape[1]
-        names = tuple(self.context_names) or tuple(f"x_{j}" for j in range(width))
-        if len(names) != width:
-            raise LogError(
-                f"context has {width} columns but {len(names)} names: {', '.join(names)}"
-            )
+        context, names = validation.context(self.context, tuple(self.context_names), self.n)
+        put(self, "context", context)
         put(self, "context_names", names)
-        validation.known_names("categories", self.categories, "context column", names)
+        if self.categories:
+            validation.known_names("categories", self.categories, "context column", names)
         put(self, "position_weights", self._weights(self.position_weights))
-        dists = {
-            name: validation.distribution(value, self.n, self.K, name)
-            for name, value in self.dists.items()
-        }
-        put(self, "dists", dists)
-        if self.targets:
-            validation.known_names("dists", dists, "policy", [LOGGING, *self.targets])
-        validation.items_of_distributions(self.action, dists, start=self.start)
+        if self.dists:
+            dists = validation.distributions(self.dists, self.action, start=self.start)
+            put(self, "dists", dists)
+            if self.targets:
+                validation.known_names("dists", dists, "policy", [LOGGING, *self.targets])
         for name in ("unit", "behavior"):
             if getattr(self, name) is not None:
                 put(self, name, validation.column(getattr(self, name), self.n, name))
@@ -278,33 +272,31 @@ class RankingLog:
             name: validation.column(value, self.n, name) for name, value in self.columns.items()
         }
         put(self, "columns", columns)
-        put(self, "candidates", validation.candidates(self.candidates, self.n))
+        if self.candidates is not None:
+            put(self, "candidates", validation.candidates(self.candidates, self.n))
         if self.bucket.shape != (self.n,):
             put(self, "bucket", validation.buckets(self.unit, self.numbers))
 
     def _set_rewards(self, shape: tuple[int, ...]) -> None:
         """Set the rewards by name, the first of them or the only one as `reward`, and what one per page means."""
-        put = object.__setattr__
-        raw_rewards = self.reward if isinstance(self.reward, Mapping) else self.rewards
-        if raw_rewards is self.reward and not raw_rewards:
+        put, per_page = object.__setattr__, False
+        first: Any = self.reward
+        several = isinstance(first, Mapping)
+        if several and not first:
             raise LogError("reward is an empty table of rewards; give one by name at least")
         named = {
             str(name): validation.named_rewards(
                 values, str(name), self.lengths, shape, start=self.start
             )
-            for name, values in raw_rewards.items()
+            for name, values in (first if several else self.rewards).items()
         }
         put(self, "rewards", named)
-        first: Any = (
-            next(iter(self.rewards.values())) if raw_rewards is self.reward else self.reward
-        )
-        reward, per_page = validation.spread_rewards(first, self.lengths, shape)
+        if several:
+            first = next(iter(named.values()))
+        if np.shape(first) == shape[:1]:
+            first, per_page = validation.spread_rewards(first, self.lengths, shape), True
         put(self, "page_reward", shape[1] > 1 and (per_page or self.page_reward))
-        put(
-            self,
-            "reward",
-            validation.rewards(reward, self.lengths, shape, start=self.start),
-        )
+        put(self, "reward", validation.rewards(first, self.lengths, shape, start=self.start))
         if self.page_reward:
             validation.page_rewards(self.reward, self.lengths, start=self.start)
             put(self, "notes", tuple(dict.fromkeys((*self.notes, REWARD_PER_RANKING))))
@@ -384,8 +376,9 @@ class RankingLog:
     @property
     def numbers(self) -> Ints:
         """The number of each row in the whole log (n,): draws depend on it, not on chunks or order."""
-        numbers: Ints = np.r_[self.rows]
-        return numbers
+        return (
+            np.arange(self.start, self.start + self.n) if self.selected is None else self.selected
+        )
 
     @property
     def shown(self) -> Ints:
@@ -524,11 +517,12 @@ class RankingLog:
         `alpha` are the position weights of the former. Its numbers are finite, and zero in the
         padding.
         """
-        spread, per_page = validation.spread_rewards(reward, self.lengths, self.action.shape)
-        per_page = per_page and self.K > 1
+        per_page = self.K > 1 and reward.ndim == 1
+        if reward.ndim == 1:
+            reward = validation.spread_rewards(reward, self.lengths, self.action.shape)
         notes = tuple(note for note in self.notes if note != REWARD_PER_RANKING)
         return self.changed(
-            reward=spread,
+            reward=reward,
             page_reward=per_page,
             notes=(*notes, REWARD_PER_RANKING) if per_page else notes,
             position_weights=np.ones(self.K) if per_page or alpha is None else alpha,

@@ -94,19 +94,15 @@ def lengths(action: Ints, *, start: int) -> Ints:
     return result
 
 
-def spread_rewards(values: Any, length: Ints, shape: tuple[int, ...]) -> tuple[Any, bool]:
-    """Return one reward per ranking (n,) as (n, K), at the last item, and whether there was one.
+def spread_rewards(values: Any, length: Ints, shape: tuple[int, ...]) -> Floats:
+    """Return one reward per ranking (n,) as (n, K), at the last item.
 
-    Other rewards as they are.
-
-    >>> spread_rewards([2.0, 3.0], np.array([2, 1]), (2, 2))[0].tolist()
+    >>> spread_rewards([2.0, 3.0], np.array([2, 1]), (2, 2)).tolist()
     [[0.0, 2.0], [3.0, 0.0]]
     """
-    if np.ndim(values) != 1 or np.shape(values) != shape[:1]:
-        return values, False
     spread = np.zeros(shape)
     spread[np.arange(shape[0]), length - 1] = _numbers(values, "reward", shape[:1])
-    return spread, True
+    return spread
 
 
 def page_rewards(reward: Floats, length: Ints, *, start: int) -> None:
@@ -259,10 +255,8 @@ def known_items(logger: Policy, action: Ints, start: int) -> None:
         )
 
 
-def candidates(raw: Any, n: int) -> Candidates | None:
+def candidates(raw: Any, n: int) -> Candidates:
     """Return what each row could have shown, from `Candidates` or a list of lists."""
-    if raw is None:
-        return None
     sets = raw if isinstance(raw, Candidates) else Candidates.from_lists(raw)
     if sets.n != n:
         raise LogError(
@@ -272,12 +266,12 @@ def candidates(raw: Any, n: int) -> Candidates | None:
     return sets
 
 
-def context(values: Any, n: int) -> Floats | None:
-    """Return (n, d) numbers; NaN marks a missing value and gets its own branch in trees."""
-    if values is None:
-        return None
+def context(values: Any, names: tuple[str, ...], n: int) -> tuple[Floats | None, tuple[str, ...]]:
+    """Return (n, d) numbers and their names; NaN marks a missing value and gets its own branch in trees."""
+    if values is None and not names:
+        return None, ()
     try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
+        array = np.ascontiguousarray(np.empty((n, 0)) if values is None else values, np.float64)
     except (TypeError, ValueError) as problem:
         raise LogError(
             f"context holds something that is no number ({problem})",
@@ -296,19 +290,32 @@ def context(values: Any, n: int) -> Floats | None:
             f"context is {array[row, feature]:.3g} at {row_name(row)}, column {feature}",
             remedy="use NaN for missing values",
         )
-    return array
+    names = names or tuple(f"x_{j}" for j in range(array.shape[1]))
+    if len(names) != array.shape[1]:
+        raise LogError(
+            f"context has {array.shape[1]} columns but {len(names)} names: {', '.join(names)}"
+        )
+    return array, names
 
 
-def distribution(values: Any, n: int, length: int, name: str) -> Floats:
-    """Return a whole distribution (n, A) or (n, K, A) whose rows sum to one."""
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    good = (
-        array.ndim == 2
-        and array.shape[0] == n
-        or array.ndim == 3
-        and array.shape[:2] == (n, length)
-    )
-    if not good:
+def distributions(dists: Mapping[str, Any], action: Ints, *, start: int) -> dict[str, Floats]:
+    """Return whole distributions (n, A) or (n, K, A) whose rows sum to one and have a place for each shown item."""
+    checked = {name: _distribution(value, action.shape, name) for name, value in dists.items()}
+    for name, values in checked.items():
+        size = values.shape[-1]
+        if int(action.max(initial=-1)) >= size:
+            index, where = _first_place(action >= size, start)
+            raise LogError(
+                f"'{name}_dist' has {size} probabilities, for the items 0 to {size - 1}, but item "
+                f"{action[index]} was shown ({where}); "
+                "give one for each item in the order of the ids, or of the sorted names"
+            )
+    return checked
+
+
+def _distribution(values: Any, shape: tuple[int, ...], name: str) -> Floats:
+    array, (n, length) = np.ascontiguousarray(values, dtype=np.float64), shape
+    if array.shape[:-1] not in ((n,), (n, length)):
         raise PropensityError(
             f"'{name}_dist' must be (n, A) or (n, K, A) with n={n}, K={length}; got {array.shape}"
         )
@@ -331,19 +338,6 @@ def known_names(table: str, names: Iterable[str], what: str, allowed: Sequence[s
             raise LogError(
                 f"{table} has '{name}', which is no {what} of this log{suggestion(name, allowed)}; "
                 f"{table} takes {', '.join(allowed) or 'none'}"
-            )
-
-
-def items_of_distributions(action: Ints, dists: Mapping[str, Floats], *, start: int) -> None:
-    """Raise unless each shown item has its place in every whole distribution."""
-    for name, values in dists.items():
-        size = values.shape[-1]
-        if int(action.max(initial=-1)) >= size:
-            index, where = _first_place(action >= size, start)
-            raise LogError(
-                f"'{name}_dist' has {size} probabilities, for the items 0 to {size - 1}, but item "
-                f"{action[index]} was shown ({where}); "
-                "give one for each item in the order of the ids, or of the sorted names"
             )
 
 

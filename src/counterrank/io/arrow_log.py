@@ -25,7 +25,6 @@ from counterrank.common.messages import (
     say,
 )
 from counterrank.common.texts import comma_separated, suggestion
-from counterrank.data import validation
 from counterrank.data.log import LOGGING, Probabilities, Propensity, RankingLog
 from counterrank.io import tables, values
 from counterrank.io.files import expand
@@ -154,7 +153,7 @@ class RankingRows:
             targets={**scored, **self._targets()},
             dists={name: self._distribution(field) for name, field in spec.dists.items()},
             columns={name: values.objects(self.column(name)) for name in spec.segments},
-            position_weights=validation.position_weights(spec.position_weights, spec.K),
+            position_weights=spec.position_weights,
             bucket=bucket,
             start=self.start,
             selected=numbers,
