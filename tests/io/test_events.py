@@ -145,7 +145,7 @@ def test_rewards_are_those_of_the_join_by_hand(shop, tmp_path, form, extension):
     source.close()
 
 
-def test_tables_in_memory_and_numbered_columns(shop):
+def test_tables_in_memory_and_numbered_columns(shop, tmp_path):
     numbered = shop.wide().drop_columns(["item", "p", "new"]).to_pydict()
     for k in range(K):
         numbered[f"item_{k + 1}"] = [f"i{row[k]}" for row in shop.items]
@@ -153,6 +153,10 @@ def test_tables_in_memory_and_numbered_columns(shop):
     joined = events(shop.table(), on="request=request_id, action=item")
     for table in (shop.impressions().to_pandas(), shop.wide(), pa.table(numbered)):
         log = cr.RankingLog.from_frame(table, events=joined, **READING)
+        np.testing.assert_array_equal(log.reward, shop.by_hand("click"))
+    path = write(pa.table(numbered), tmp_path / "log.csv")
+    streamed = next(cr.scan_log(path, events=joined, **READING).batches())
+    for log in (cr.read_log(path, events=joined, **READING), streamed):
         np.testing.assert_array_equal(log.reward, shop.by_hand("click"))
 
 

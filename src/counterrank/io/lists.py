@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from counterrank.common.arrays import Ints
-from counterrank.io import prepare, tables, values
+from counterrank.io import prepare, sql, tables, values
 from counterrank.io.files import DataFile
 from counterrank.io.roles import named
 
@@ -40,131 +38,120 @@ class Exploded:
 def exploded(files: Sequence[DataFile], stated: Mapping[str, str]) -> Exploded | None:
     """Return rankings in lists or numbered columns as rows, or nothing where cells hold single values."""
     table = tables.sample(files[0], _RANKINGS)
-    lists = _lists(table)
-    shown, candidates = _items(lists, stated)
-    if not shown:
+    table, kinds, stems = _with_lists(table)
+    if not kinds:
         return None
-    base = lists[candidates or shown]
-    row, _ = values.places(values.entry_counts(base))
-    place = _places(lists[shown], base)
-    columns: dict[str, Any] = {
-        " request": pa.array(row),
-        " position": pa.array(place, mask=place < 0),
-    }
-    by_candidate = set()
-    counts, shown_counts = values.entry_counts(base), values.entry_counts(lists[shown])
-    starts = np.cumsum(shown_counts) - shown_counts
-    for name, column in lists.items():
-        lengths = values.entry_counts(column)
-        if np.array_equal(lengths, counts):
-            columns[name] = values.plain(column.flatten())
-            by_candidate.add(name)
-        elif np.array_equal(lengths, shown_counts) and name != shown:
-            index = pa.array(starts[row] + place - 1, mask=place < 0)
-            columns[name] = values.plain(column.flatten()).take(index)
-    entries = frozenset(columns)
-    numbered = {f"{name}_{k}" for name in lists for k in range(1001)}
-    for name in table.column_names:
-        if name not in lists and name not in numbered:
-            columns[name] = values.plain(values.one_chunk(table[name])).take(pa.array(row))
+    single = [
+        sql.name(n) for n in table.column_names if n not in (*kinds, *sum(stems.values(), []))
+    ]
+    runs = [f"[{', '.join(map(sql.name, run))}] AS {sql.name(stem)}" for stem, run in stems.items()]
+    listed = [sql.name(name) for name in kinds if name not in stems]
+    with sql.connection() as opened, sql.plainly("the lists cannot be taken apart"):
+        opened.register("pages", prepare.plain_types(table))
+        opened.execute(
+            'CREATE TEMP TABLE lists AS SELECT row_number() OVER () - 1 AS " request", '
+            f"{', '.join([*listed, *runs, *single])} FROM pages"
+        )
+        shown, candidates = _items(opened, kinds, stated)
+        if not shown:
+            return None
+        base = candidates or shown
+        place = f"nullif(list_position({_texts(shown)}, CAST(item AS VARCHAR)), 0)"
+        columns = {" position": f"list_transform({sql.name(base)}, lambda item: {place})"}
+        of_base = [name for name in kinds if _lengths_agree(opened, name, base)]
+        of_shown = [name for name in kinds if _lengths_agree(opened, name, shown)]
+        for name in kinds:
+            if name in of_base:
+                columns[name] = sql.name(name)
+            elif name in of_shown and name != shown:
+                entry = f"{sql.name(name)}[{place}]"
+                columns[name] = f"list_transform({sql.name(base)}, lambda item: {entry})"
+        unnested = [f"unnest({text}) AS {sql.name(name)}" for name, text in columns.items()]
+        rows = sql.table(
+            opened, f'SELECT " request", {", ".join([*unnested, *single])} FROM lists ORDER BY 1'
+        )
     roles = {"action": shown} | ({"candidates": candidates} if candidates else {})
-    written_files = tables.written([(prepare.plain_types(pa.table(columns)), "the log")])
     return Exploded(
-        written_files,
+        tables.written([(prepare.plain_types(rows), "the log")]),
         " request",
         " position",
-        candidates or shown,
+        base,
         roles,
-        frozenset(by_candidate),
-        entries,
+        frozenset(of_base),
+        frozenset([" request", *columns]),
     )
 
 
-def _lists(table: pa.Table) -> dict[str, Any]:
-    """Return the columns of lists, also those written as text and those that are numbered."""
-    lists: dict[str, Any] = {}
-    stems: dict[str, list[str]] = {}
-    for name in table.column_names:
+def _with_lists(
+    table: pa.Table,
+) -> tuple[pa.Table, dict[str, pa.DataType], dict[str, list[str]]]:
+    """Return a table whose lists are no text, the types of their entries, and runs of numbered columns."""
+    kinds, numbered = {}, dict[str, list[str]]()
+    for place, name in enumerate(table.column_names):
         kind = table.schema.field(name).type
         cells = table[name].slice(0, 100).to_pylist() if values.is_text(kind) else []
-        if (
-            values.is_list(kind)
-            and not values.is_list(kind.value_type)
-            and not pa.types.is_struct(kind.value_type)
-        ):
-            lists[name] = values.as_lists(table[name], name)
-        elif any(cell and values.looks_like_list(cell) for cell in cells):
-            lists[name] = values.as_lists(table[name], name)
+        listed = values.is_list(kind) and not pa.types.is_nested(kind.value_type)
+        if listed or any(cell and values.looks_like_list(cell) for cell in cells):
+            table = table.set_column(place, name, values.as_lists(table[name], name))
+            kinds[name] = table.schema.field(name).type.value_type
         elif number := re.fullmatch(r"(.+)_(\d+)", name):
-            stems.setdefault(number[1], []).append(name)
+            numbered.setdefault(number[1], []).append(name)
     # A single numbered column is a list where the items are one.
-    fewest = 1 if "action_1" in table.column_names else 2
-    for stem, names in stems.items():
+    fewest, stems = 1 if "action_1" in table.column_names else 2, {}
+    for stem, names in numbered.items():
         run = [name for k in range(len(names) + 1) if (name := f"{stem}_{k}") in names]
-        kinds = {table.schema.field(name).type for name in run}
-        if (
-            len(run) == len(names) >= fewest
-            and len(kinds) == 1
-            and stem not in lists
-            and stem != "x"
-        ):
-            entries = [values.plain(values.one_chunk(table[name])) for name in run]
-            order = np.arange(len(run) * table.num_rows).reshape(len(run), -1).T.ravel()
-            widths = np.full(table.num_rows, len(run))
-            lists[stem] = prepare.as_listed(pa.chunked_array(entries), order, widths)
-    return lists
+        entries = {table.schema.field(name).type for name in run}
+        if len(run) == len(names) >= fewest and len(entries) == 1 and stem not in (*kinds, "x"):
+            stems[stem] = run
+            (kinds[stem],) = entries
+    return table, kinds, stems
 
 
-def _items(lists: Mapping[str, Any], stated: Mapping[str, str]) -> tuple[str, str]:
+def _items(
+    opened: Any, kinds: Mapping[str, pa.DataType], stated: Mapping[str, str]
+) -> tuple[str, str]:
     """Return the lists of shown items and of candidates, empty where there is none."""
-    fits = [name for name, column in lists.items() if _never_twice(column)]
-    hinted = [name for name in (stated.get("action", ""), *named(lists, "action")) if name in lists]
-    longer = [name for name in (stated.get("candidates", ""), "candidates") if name in lists]
-    if hinted:
-        shown = hinted[0]
-    else:
-        fits = [name for name in fits if name not in longer]
-        fits.sort(key=lambda name: values.entry_counts(lists[name]).sum())
-        shown = fits[0] if fits else ""
+    lengths = {name: _first(opened, f"sum(len({sql.name(name)}))") or 0 for name in kinds}
+    hinted = [name for name in (stated.get("action", ""), *named(kinds, "action")) if name in kinds]
+    longer = [name for name in (stated.get("candidates", ""), "candidates") if name in kinds]
+    fits = [
+        name
+        for name, kind in kinds.items()
+        if name not in longer
+        and (values.is_text(kind) or pa.types.is_integer(kind))
+        and _never_twice(opened, name, lengths[name])
+    ]
+    shown = hinted[0] if hinted else min(fits, key=lengths.__getitem__, default="")
     if not shown or longer:
         return shown, longer[0] if longer and shown else ""
-    containing = [name for name in fits if name != shown and _contains(lists[name], lists[shown])]
-    return shown, containing[0] if containing else ""
+    containing = (
+        name
+        for name in fits
+        if lengths[name] > lengths[shown]
+        and _first(opened, f"sum(len(list_intersect({_texts(name)}, {_texts(shown)})))")
+        >= _NEARLY * lengths[shown]
+    )
+    return shown, next(containing, "")
 
 
-def _codes(*columns: Any) -> list[Ints]:
-    """Return the entries of lists as whole numbers, equal where they are."""
-    texts = [values.plain(column.flatten()).cast(pa.large_string()) for column in columns]
-    codes = np.asarray(pa.concat_arrays(texts).dictionary_encode().indices.fill_null(-1))
-    return np.split(codes, np.cumsum([len(text) for text in texts])[:-1])
-
-
-def _never_twice(column: Any) -> bool:
+def _never_twice(opened: Any, name: str, length: int) -> bool:
     """Whether lists hold ids that stand once in a list and return in others."""
-    kind = column.type.value_type
-    if not (values.is_text(kind) or pa.types.is_integer(kind)):
-        return False
-    (codes,), (row, _) = _codes(column), values.places(values.entry_counts(column))
-    pairs = len(np.unique(np.stack([row, codes]), axis=1).T)
-    return len(codes) > 0 and pairs >= _NEARLY * len(codes) and len(np.unique(codes)) < len(codes)
+    column = sql.name(name)
+    once = _first(opened, f"sum(len(list_distinct({column})))") or 0
+    (levels,) = opened.execute(
+        f"SELECT count(DISTINCT entry) FROM (SELECT unnest({column}) AS entry FROM lists)"
+    ).fetchall()[0]
+    return bool(length and once >= _NEARLY * length and levels < length)
 
 
-def _places(shown: Any, base: Any) -> Ints:
-    """Return the place at which each entry of `base` was shown, from 1; -1 where it was not."""
-    codes, base_codes = _codes(shown, base)
-    row, place = values.places(values.entry_counts(shown))
-    width = int(max(codes.max(initial=0), base_codes.max(initial=0))) + 2
-    keys = row * width + codes
-    order = np.argsort(keys, kind="stable")
-    mine = values.places(values.entry_counts(base))[0] * width + base_codes
-    index = np.minimum(np.searchsorted(keys[order], mine), max(len(keys) - 1, 0))
-    hit = keys[order][index] == mine if len(keys) else np.zeros(len(mine), bool)
-    return np.where(hit & (base_codes >= 0), place[order][index] + 1, -1)
+def _lengths_agree(opened: Any, name: str, base: str) -> bool:
+    lengths = (f"coalesce(len({sql.name(column)}), 0)" for column in (name, base))
+    return bool(_first(opened, f"bool_and({' = '.join(lengths)})"))
 
 
-def _contains(longer: Any, shown: Any) -> bool:
-    """Whether lists hold all that others show, and more."""
-    if values.entry_counts(longer).sum() <= values.entry_counts(shown).sum():
-        return False
-    hits = int((_places(shown, longer) > 0).sum())
-    return hits >= _NEARLY * int(values.entry_counts(shown).sum())
+def _texts(name: str) -> str:
+    return f"CAST({sql.name(name)} AS VARCHAR[])"
+
+
+def _first(opened: Any, value: str) -> Any:
+    return opened.execute(f"SELECT {value} FROM lists").fetchall()[0][0]

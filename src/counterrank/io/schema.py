@@ -167,7 +167,9 @@ class LogSpec:
         names = list(self.columns)
         if events is not None:
             names = [name for name in names if name not in events.names]
-            names += self.joined_by(events).values()
+            # Items in numbered columns have no column of their own.
+            items = self.fields["action"].name
+            names += [name for name in self.joined_by(events).values() if name != items]
         return tuple(dict.fromkeys([*names, *(where.columns if where else ())]))
 
     def joined_by(self, events: Events) -> dict[str, str]:
