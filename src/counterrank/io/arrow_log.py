@@ -399,7 +399,7 @@ class CandidateRows:
 
         parts = self.parts
         specs = {name: parse_policy(text) for name, text in parts.policies.items()}
-        made: dict[str, Probabilities] = {
+        policies: dict[str, Probabilities] = {
             name: specs[name].bind(
                 candidates=self.candidates,
                 scores=scores(name),
@@ -410,8 +410,8 @@ class CandidateRows:
             if name in specs
         }
         if LOGGING in specs and (teams := specs[LOGGING].teams):
-            made[LOGGING] = TeamDraft.by_scores(self.candidates, *map(scores, teams))
-        return made
+            policies[LOGGING] = TeamDraft.by_scores(self.candidates, *map(scores, teams))
+        return policies
 
     def _listed_items(self, field: Field) -> None:
         array, self.raw = self.rows.lists(field)

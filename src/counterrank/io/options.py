@@ -320,8 +320,8 @@ class ReadOptions:
 
     def _refuse_unknown_parts(self) -> None:
         named = dict.fromkeys(["propensity", *(self.targets or ()), *self.policies])
-        beside = (f"{name}_{what}" for what in ("dist", "scores") for name in named)
-        parts = [*dict.fromkeys([*ROLES, *named, *beside])]
+        companions = (f"{name}_{what}" for what in ("dist", "scores") for name in named)
+        parts = [*dict.fromkeys([*ROLES, *named, *companions])]
         for role, column in self.columns.items():
             if role.startswith(FEATURE) and isinstance(column, str):
                 continue

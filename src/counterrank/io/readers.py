@@ -251,8 +251,8 @@ def _decoded_whole(
         # Guessed segments that differ within a ranking were left out.
         names = set.intersection(*({*piece.column_names} for piece in pieces))
         table = whole(pieces)
-        kept = tuple(name for name in spec.segments if name in names)
-        survey.spec = replace(survey.spec, segments=kept)
+        segments = tuple(name for name in spec.segments if name in names)
+        survey.spec = replace(survey.spec, segments=segments)
     else:
         survey.absorb(table)
     spec = replace(survey.finish(table.slice(0, 1000)), scores=joined)

@@ -507,8 +507,8 @@ class _Resolver:
     def distributions(self, targets: Iterable[str]) -> dict[str, Field]:
         """Return the whole distributions of the logger and of targets, where the user wants them."""
         named = (LOGGING, *targets) if self.options.dists else ()
-        beside = ((name, self.companion(name, "dist")) for name in named)
-        return {name: field for name, field in beside if field is not None}
+        companions = ((name, self.companion(name, "dist")) for name in named)
+        return {name: field for name, field in companions if field is not None}
 
     def companion(self, policy: str, ending: str) -> Field | None:
         """Return what stands beside the column of a policy, its scores or distributions, if it is there."""
