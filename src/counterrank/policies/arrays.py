@@ -70,6 +70,30 @@ class ArrayPolicy(Policy):
     def check(self) -> None:
         """Raise PolicyError when the fields do not describe a distribution."""
 
+    def cells(self, length: int) -> int:
+        """Return how many numbers `solve` keeps in memory for a row of `length` positions."""
+        return length
+
+    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
+        items = as_actions(actions, self)
+        sets = as_masks(masks, items)
+        (n, K), J = items.shape, sets.shape[-2]
+        log_prob, rel_var = np.zeros((2, n, J))
+        step = max(1, CELLS // max(J * K, self.cells(K)))
+        for first in range(0, n, step):
+            rows = slice(first, first + step)
+            shown = items[rows]
+            asked = (sets if sets.ndim == 2 else sets[rows]) & (shown >= 0)[:, None, :]
+            log_prob[rows], rel_var[rows] = self.take(rows).solve(shown, asked, first)
+        return SubsetResult(log_prob, rel_var)
+
+    @abstractmethod
+    def solve(self, items: Ints, sets: Bools, first: int) -> tuple[Floats, Floats | float]:
+        """Return log-probabilities (n, J) of masks (n, J, K) without padding, and squared relative errors.
+
+        `first` is the number of the first row, for messages.
+        """
+
     def refuse_longer(self, length: int) -> None:
         """Raise PolicyError if a ranking of `length` positions needs more items than there are."""
         if length > self.n_actions:
@@ -85,34 +109,19 @@ class ClosedFormPolicy(ArrayPolicy):
         """Return the first argument of `event` for items (n, K); it is computed once for all masks."""
         return items
 
-    def cells(self, length: int) -> int:
-        """Return how many numbers `event` keeps in memory for a row of `length` positions."""
-        return length
-
     @abstractmethod
     def event(self, items: Any, mask: Bools) -> Floats:
         """Return (n,) log P(items at the masked positions) for items (n, K) and a mask (n, K) of shown items."""
 
-    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        items = as_actions(actions, self)
-        sets = as_masks(masks, items)
-        n, K = items.shape
-        log_prob = np.zeros((n, sets.shape[-2]))
-        step = max(1, CELLS // self.cells(K))
-        for start in range(0, n, step):
-            rows = slice(start, start + step)
-            policy, shown = self.take(rows), items[rows] >= 0
-            prepared, block_sets = (
-                policy.prepare(items[rows]),
-                sets if sets.ndim == 2 else sets[rows],
-            )
-            with np.errstate(divide="ignore"):
-                for j in range(sets.shape[-2]):
-                    mask = block_sets[..., j, :] & shown
-                    # An empty set is certain.
-                    possible = mask.any(axis=1)
-                    np.copyto(log_prob[rows, j], policy.event(prepared, mask), where=possible)
-        return SubsetResult(log_prob, np.zeros_like(log_prob))
+    def solve(self, items: Ints, sets: Bools, first: int) -> tuple[Floats, float]:
+        prepared, log_prob = self.prepare(items), np.zeros(sets.shape[:2])
+        with np.errstate(divide="ignore"):
+            for j in range(sets.shape[1]):
+                # An empty set is certain.
+                np.copyto(
+                    log_prob[:, j], self.event(prepared, sets[:, j]), where=sets[:, j].any(axis=1)
+                )
+        return log_prob, 0.0
 
 
 def as_actions(actions: ArrayLike, policy: Policy) -> Ints:
@@ -172,25 +181,19 @@ def repeated(items: Ints) -> Bools:
     return repeats_item
 
 
-def without_padding(items: Ints, sets: Bools) -> Bools:
-    """Return masks (n, J, K) without the positions that are padding."""
-    return sets & (items >= 0)[:, None, :]
-
-
-def answer_distinct(
-    masks: Bools, requested: Bools, log_prob: Floats, answer: Answer
-) -> SubsetResult:
-    """Fill `log_prob` (n, J) with answers for the masks (n, J, K) that are `requested` (n, J).
+def answer_distinct(masks: Bools, log_prob: Floats, answer: Answer) -> tuple[Floats, Floats]:
+    """Fill the NaNs of `log_prob` (n, J) with answers for the masks (n, J, K).
 
     `answer` is called once for equal masks of a row.
     """
     packed = np.packbits(masks, axis=2)
     first_equal = np.argmax((packed[:, :, None] == packed[:, None]).all(axis=3), axis=2)
-    rows, column = np.nonzero(requested & (first_equal == np.arange(first_equal.shape[1])))
+    rows, column = np.nonzero(np.isnan(log_prob) & (first_equal == np.arange(masks.shape[1])))
     rel_var = np.zeros_like(log_prob)
     log_prob[rows, column], rel_var[rows, column] = answer(rows, masks[rows, column])
-    return SubsetResult(
-        *(np.take_along_axis(values, first_equal, axis=1) for values in (log_prob, rel_var))
+    return (
+        np.take_along_axis(log_prob, first_equal, axis=1),
+        np.take_along_axis(rel_var, first_equal, axis=1),
     )
 
 

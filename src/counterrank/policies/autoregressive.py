@@ -10,12 +10,9 @@ from counterrank.policies.arrays import (
     ArrayPolicy,
     answer_distinct,
     as_actions,
-    as_masks,
     not_distribution,
     requested_twice,
-    without_padding,
 )
-from counterrank.policies.base import SubsetResult
 
 #: Takes rows (b,) and prefixes (b, k), returns probabilities of the next item (b, A).
 Step = Callable[[Ints, Ints], Floats]
@@ -111,9 +108,7 @@ class Autoregressive(ArrayPolicy):
                 alive[rows] = steps[rows, k] > -np.inf
         return np.cumsum(steps, axis=1)
 
-    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        items = as_actions(actions, self)
-        sets = without_padding(items, as_masks(masks, items))
+    def solve(self, items: Ints, sets: Bools, first: int) -> tuple[Floats, Floats]:
         ids = self._ids(len(items))
 
         def answer(rows: Ints, requested_masks: Bools) -> tuple[Floats, Floats]:
@@ -124,9 +119,10 @@ class Autoregressive(ArrayPolicy):
             log_prob, rel_var = np.reshape(results, (len(rows), 2)).T
             return log_prob, rel_var
 
-        never = np.zeros(sets.shape[:2], bool) if self.replacement else requested_twice(items, sets)
-        start = np.where(never, -np.inf, 0.0)
-        return answer_distinct(sets, sets.any(axis=2) & ~never, start, answer)
+        log_prob = np.where(sets.any(axis=2), np.nan, 0.0)
+        if not self.replacement:
+            log_prob[requested_twice(items, sets)] = -np.inf
+        return answer_distinct(sets, log_prob, answer)
 
     def _set(self, row: int, items: Ints, positions: Bools) -> tuple[float, float]:
         """Return the log-probability of the items at masked positions, and its squared relative error.

@@ -81,20 +81,22 @@ class Factored(ClosedFormPolicy):
 
     def event(self, items: Floats, mask: Bools) -> Floats:
         # `where` rather than a product with the mask, because 0 times -inf is NaN.
-        log_prob: Floats = np.where(mask, items, 0.0).sum(axis=1)
-        return log_prob
+        return np.asarray(items.sum(axis=1, where=mask))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.rows import categorical
 
-        n = self.n_rows
-        if self.log_table.ndim == 2:
-            cumulative = np.cumsum(np.exp(self.log_table), axis=1)
-            return categorical(cumulative, rng.random((n, size * length))).reshape(n, size, length)
-        self._check_length(length)
-        cumulative = np.cumsum(np.exp(self.log_table[:, :length]), axis=2).reshape(n * length, -1)
-        drawn = categorical(cumulative, rng.random((n * length, size))).reshape(n, length, size)
-        return np.ascontiguousarray(drawn.transpose(0, 2, 1))
+        n, tables = self.n_rows, 1
+        if self.log_table.ndim == 3:
+            self._check_length(length)
+            tables = length
+        cumulative = np.cumsum(np.exp(self.log_table.reshape(n, -1, self.n_actions)), axis=2)
+        drawn = categorical(
+            cumulative[:, :tables].reshape(n * tables, -1),
+            rng.random((n * tables, size * length // tables)),
+        )
+        by_table = drawn.reshape(n, tables, size, -1)
+        return np.ascontiguousarray(by_table.swapaxes(1, 2)).reshape(n, size, length)
 
     def dist(self) -> Floats:
         return np.exp(self.log_table)

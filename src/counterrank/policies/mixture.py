@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import PolicyError
 from counterrank.policies.arrays import ArrayPolicy, not_distribution
-from counterrank.policies.base import Policy, Rows, SubsetResult
+from counterrank.policies.base import Policy, Rows
 from counterrank.policies.factored import Uniform
 from counterrank.policies.ranked import UniformPermutation
 
@@ -93,20 +93,15 @@ class Mixture(ArrayPolicy):
             self._weighted([component.prefix_log_prob(actions) for component in self.components])
         )
 
-    def position_log_prob(self, actions: Ints) -> Floats:
-        return _log_sum(
-            self._weighted([component.position_log_prob(actions) for component in self.components])
-        )
-
-    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        results = [component.subset_log_prob(actions, masks) for component in self.components]
+    def solve(self, items: Ints, sets: Bools, first: int) -> tuple[Floats, Floats]:
+        results = [component.subset_log_prob(items, sets) for component in self.components]
         terms = self._weighted([result.log_prob for result in results])
         log_prob = _log_sum(terms)
         # If all components are impossible, -inf minus -inf would be NaN; the share is then 0.
         share = np.exp(terms - np.where(log_prob > -np.inf, log_prob, 0.0))  # (C, n, J)
         # The errors of the components are treated as independent, so the variances of weight_c P_c add.
         rel_var = (share**2 * np.stack([result.rel_var for result in results])).sum(axis=0)
-        return SubsetResult(log_prob, rel_var)
+        return log_prob, rel_var
 
     def _weighted(self, log_probs: list[Floats]) -> Floats:
         """Return log(weight_c P_c) of log-probabilities (n, J) by component: (C, n, J)."""

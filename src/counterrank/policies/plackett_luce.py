@@ -28,15 +28,11 @@ from numpy.typing import ArrayLike, NDArray
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import PolicyError
 from counterrank.policies.arrays import (
-    CELLS,
     ArrayPolicy,
     answer_distinct,
     as_actions,
-    as_masks,
     requested_twice,
-    without_padding,
 )
-from counterrank.policies.base import SubsetResult
 from counterrank.policies.factored import as_scores, best_first
 
 
@@ -86,18 +82,42 @@ class PlackettLuce(ArrayPolicy):
         items = [as_actions(rankings[:, s], self) for s in range(rankings.shape[1])]
         return prefix_log_probs(self.scores, np.stack(items, axis=1))
 
-    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        items = as_actions(actions, self)
-        sets = as_masks(masks, items)
-        (n, K), J = items.shape, sets.shape[-2]
-        log_prob, rel_var = np.zeros((2, n, J))
-        step = max(1, CELLS // max(J * K, self.n_actions))
-        for start in range(0, n, step):
-            block = slice(start, start + step)
-            masked = without_padding(items[block], sets if sets.ndim == 2 else sets[block])
-            result = _solve_block(self.take(block), start, items[block], masked)
-            log_prob[block], rel_var[block] = result.log_prob, result.rel_var
-        return SubsetResult(log_prob, rel_var)
+    def cells(self, length: int) -> int:
+        return self.n_actions
+
+    def solve(self, items: Ints, sets: Bools, first: int) -> tuple[Floats, Floats | float]:
+        K = items.shape[1]
+        rows = np.arange(len(items)) % len(self.scores)
+        size = sets.sum(axis=2)
+        last = np.where(size > 0, K - np.argmax(sets[:, :, ::-1], axis=2), 0)
+        prefix = np.pad(prefix_log_probs(self.scores, items[:, None])[:, 0], ((0, 0), (1, 0)))
+        log_prob = np.take_along_axis(prefix, last, axis=1)
+        # A mask with as many positions as its last position's number is a prefix; others have a gap.
+        has_gap = last > size
+        if not has_gap.any():
+            return log_prob, 0.0
+        # Masks with an unavailable item, or with one item at two positions, are impossible.
+        missing = (self.scores[rows[:, None], items] == -np.inf) & (items >= 0)
+        impossible = (sets & missing[:, None, :]).any(axis=2) | requested_twice(items, sets)
+        log_prob[has_gap] = np.where(impossible[has_gap], -np.inf, np.nan)
+
+        def answer(set_rows: Ints, gapped: Bools) -> tuple[Floats, Floats]:
+            values = _lone_items(self.scores, items, set_rows, gapped, prefix)
+            errors = np.zeros(len(set_rows))
+            # Includes sets whose masses underflowed in the quadrature.
+            unsolved = np.flatnonzero(np.isnan(values))
+            if len(unsolved):
+                task = rows[set_rows[unsolved]], items[set_rows[unsolved]], gapped[unsolved]
+                values[unsolved], errors[unsolved] = _sets(self, *task)
+            if (values == np.inf).any():
+                raise PolicyError(
+                    f"row {first + set_rows[np.argmax(values)]}: scores span more than 650 nats and the "
+                    f"items that matter make more than max_states={self.max_states} states; raise "
+                    "max_states or the temperature"
+                )
+            return values, errors
+
+        return answer_distinct(sets, log_prob, answer)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.plackett_luce import sample
@@ -158,9 +178,7 @@ class BelowFold(ArrayPolicy):
         # Rows without items below get arbitrary scores, and their probabilities are set to zero.
         return has_items_below, PlackettLuce(np.where(has_items_below[:, None], self.scores, 0.0))
 
-    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
-        items = as_actions(actions, self)
-        sets = without_padding(items, as_masks(masks, items))
+    def solve(self, items: Ints, sets: Bools, first: int) -> tuple[Floats, Floats]:
         after, (has_items_below, policy) = self.head.shape[1], self._policy_below()
         stands = items[:, :after] == self.head[:, : items.shape[1]]
         fits = (stands[:, None, :] | ~sets[..., :after]).all(axis=2)
@@ -172,7 +190,7 @@ class BelowFold(ArrayPolicy):
             possible = asks_below & (log_prob == 0.0)
             np.copyto(log_prob, below.log_prob, where=possible)
             np.copyto(rel_var, below.rel_var, where=possible)
-        return SubsetResult(log_prob, rel_var)
+        return log_prob, rel_var
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         self.refuse_longer(length)
@@ -205,42 +223,6 @@ def prefix_log_probs(scores: Floats, rankings: Ints) -> Floats:
         shifted = table - table.max(axis=1, keepdims=True)
         out[rows] = prefix_log_probs(shifted, np.exp(shifted), rankings[rows])
     return out
-
-
-def _solve_block(policy: PlackettLuce, start: int, items: Ints, masks: Bools) -> SubsetResult:
-    """Return log-probabilities of masks (n, J, K) of items (n, K); `start` is the number of the first row."""
-    scores, K = policy.scores, items.shape[1]
-    rows = np.arange(len(items)) % len(scores)
-    size = masks.sum(axis=2)
-    last = np.where(size > 0, K - np.argmax(masks[:, :, ::-1], axis=2), 0)
-    prefix = np.pad(prefix_log_probs(scores, items[:, None])[:, 0], ((0, 0), (1, 0)))
-    log_prob = np.take_along_axis(prefix, last, axis=1)
-    # A mask with as many positions as its last position's number is a prefix; others have a gap.
-    has_gap = last > size
-    if not has_gap.any():
-        return SubsetResult(log_prob, np.zeros_like(log_prob))
-    # Masks with an unavailable item, or with one item at two positions, are impossible.
-    missing = (scores[rows[:, None], items] == -np.inf) & (items >= 0)
-    impossible = (masks & missing[:, None, :]).any(axis=2) | requested_twice(items, masks)
-    log_prob[has_gap & impossible] = -np.inf
-
-    def answer(set_rows: Ints, gapped: Bools) -> tuple[Floats, Floats]:
-        values = _lone_items(scores, items, set_rows, gapped, prefix)
-        errors = np.zeros(len(set_rows))
-        # Includes sets whose masses underflowed in the quadrature.
-        unsolved = np.flatnonzero(np.isnan(values))
-        if len(unsolved):
-            task = rows[set_rows[unsolved]], items[set_rows[unsolved]], gapped[unsolved]
-            values[unsolved], errors[unsolved] = _sets(policy, *task)
-        if np.isinf(values).any() and values.max() > 0:
-            raise PolicyError(
-                f"row {start + set_rows[np.argmax(values)]}: scores span more than 650 nats and the items "
-                f"that matter make more than max_states={policy.max_states} states; raise max_states "
-                "or the temperature"
-            )
-        return values, errors
-
-    return answer_distinct(masks, has_gap & ~impossible, log_prob, answer)
 
 
 def _lone_items(

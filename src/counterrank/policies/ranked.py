@@ -13,7 +13,6 @@ from counterrank.common.errors import PolicyError
 from counterrank.policies.arrays import (
     ClosedFormPolicy,
     as_actions,
-    as_masks,
     not_distribution,
     repeated,
 )
@@ -330,16 +329,15 @@ class Enumerated(ClosedFormPolicy):
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         """Return log-probabilities of the masked items; equal rows are computed once."""
+        if np.ndim(masks) != 2 or len(self.group) != len(actions):
+            return super().subset_log_prob(actions, masks)
         items = as_actions(actions, self)
-        sets = as_masks(masks, items)
-        if sets.ndim == 3 or len(self.group) != len(items):
-            return super().subset_log_prob(items, sets)
         _, first, back = np.unique(
             np.column_stack([self.group, items]), axis=0, return_index=True, return_inverse=True
         )
         # The method of the parent class, because this one would recurse without end.
-        distinct = super(Enumerated, self.take(first)).subset_log_prob(items[first], sets)
-        log_prob = distinct.log_prob[np.asarray(back).reshape(-1)]
+        distinct = super(Enumerated, self.take(first)).subset_log_prob(items[first], masks)
+        log_prob = distinct.log_prob[back.reshape(-1)]
         return SubsetResult(log_prob, np.zeros_like(log_prob))
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:

@@ -130,13 +130,6 @@ class Scored(Policy):
             out[rows] = policy.prefix_log_prob(places)
         return out
 
-    def position_log_prob(self, actions: Ints) -> Floats:
-        items = as_actions(actions, self)
-        out = np.empty(items.shape)
-        for rows, policy, places in self._blocks(items):
-            out[rows] = policy.position_log_prob(places)
-        return out
-
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         sets = as_masks(masks, items)

@@ -11,11 +11,8 @@ from counterrank.policies.arrays import (
     ArrayPolicy,
     answer_distinct,
     as_actions,
-    as_masks,
     requested_twice,
-    without_padding,
 )
-from counterrank.policies.base import SubsetResult
 from counterrank.policies.factored import as_scores
 
 #: Limit of the states for a set of positions; only sets with many gaps and K > 40 reach it.
@@ -81,11 +78,9 @@ class SlotEpsilonGreedy(ArrayPolicy):
         ranks, available = self._ranks(as_actions(actions, self))
         return prefix_log_prob(ranks, available, self.epsilon)
 
-    def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
+    def solve(self, items: Ints, sets: Bools, first: int) -> tuple[Floats, Floats]:
         from counterrank.policies.kernels.slot_epsilon import subset_log_prob
 
-        items = as_actions(actions, self)
-        sets = without_padding(items, as_masks(masks, items))
         ranks, available = self._ranks(items)
         impossible = requested_twice(items, sets) | (sets & (ranks == -2)[:, None, :]).any(axis=2)
 
@@ -98,13 +93,13 @@ class SlotEpsilonGreedy(ArrayPolicy):
             if np.isnan(log_probs).any():
                 t = int(np.argmax(np.isnan(log_probs)))
                 raise PolicyError(
-                    f"row {rows[t]}: positions {(np.flatnonzero(masks[t]) + 1).tolist()} "
+                    f"row {first + rows[t]}: positions {(np.flatnonzero(masks[t]) + 1).tolist()} "
                     f"need more than {MAX_STATES} states; ask for fewer positions, or for a prefix"
                 )
             return log_probs, np.zeros_like(log_probs)
 
-        start = np.where(impossible, -np.inf, 0.0)
-        return answer_distinct(sets, sets.any(axis=2) & ~impossible, start, answer)
+        asked = np.where(sets.any(axis=2), np.nan, 0.0)
+        return answer_distinct(sets, np.where(impossible, -np.inf, asked), answer)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.slot_epsilon import sample
