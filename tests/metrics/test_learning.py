@@ -10,7 +10,7 @@ from tests.learning.conftest import clicks_log
 import counterrank as cr
 from counterrank.common.errors import ConfigError
 from counterrank.learning.certificates import lower_bound
-from counterrank.learning.guardrails import WatchedRewards
+from counterrank.learning.paths import WatchedRewards
 from counterrank.metrics import parse_guardrail
 
 LEARN = {"independent_rows": True, "seed": 0}

@@ -53,7 +53,6 @@ from counterrank.policies import (
     PolicySpec,
     Scored,
     parse_policy,
-    score_table,
 )
 from counterrank.statistics import check_level
 
@@ -203,15 +202,13 @@ def production(log: RankingLog) -> Scored:
                 remedy=f"say how it ranks, such as {say('--logger', 'plackett-luce')}",
             )
         return policy
-    has_scores = isinstance(policy, (PlackettLuce, Deterministic))
-    table = score_table(policy) if has_scores else None
-    if table is None:
+    if not isinstance(policy, (PlackettLuce, Deterministic)):
         raise LogError(
             "the log has no scores, which a plan requires",
             remedy="log the scores of all candidates in 'propensity_scores' and say how they rank, "
             f"such as {say('--logger', 'top')} or {say('--logger', 'plackett-luce')}",
         )
-    table = np.broadcast_to(table, (log.n, table.shape[1]))
+    table = np.broadcast_to(policy.item_scores(), (log.n, policy.n_actions))
     spec = parse_policy("top" if isinstance(policy, Deterministic) else "plackett-luce")
     return Scored(Candidates.all_items(*table.shape), table.reshape(-1), spec)
 

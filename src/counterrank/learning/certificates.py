@@ -8,9 +8,14 @@ import numpy as np
 from counterrank.common.arrays import Floats
 from counterrank.data.log import RankingLog
 from counterrank.learning import settings
-from counterrank.learning.guardrails import GuardrailBound
 from counterrank.learning.paths import Side
-from counterrank.learning.result import Certificate, CertifiedLift, Heaviest, Step
+from counterrank.learning.result import (
+    Certificate,
+    CertifiedLift,
+    GuardrailBound,
+    Heaviest,
+    Step,
+)
 from counterrank.statistics import betting_lower_bound
 
 

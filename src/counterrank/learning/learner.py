@@ -7,8 +7,10 @@ also if the model is wrong, in which case the policy gains less.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +18,9 @@ import numpy as np
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.blas import single_blas_thread
 from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.messages import ESTIMATED, has, say
 from counterrank.common.options import LEVEL, SEED
+from counterrank.common.texts import in_percent
 from counterrank.data.columns import shared_contexts
 from counterrank.data.encoding import encoded_features
 from counterrank.data.fingerprint import fingerprint_of
@@ -24,22 +28,14 @@ from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
 from counterrank.learning import settings
 from counterrank.learning.certificates import certify
-from counterrank.learning.checks import (
-    range_of,
-    refuse_failed_audit,
-    refuse_few,
-    refuse_without_choice,
-    refuse_wrong_sampler,
-    sampler_for,
-)
-from counterrank.learning.guardrails import watched_rewards
-from counterrank.learning.paths import Side, draw
-from counterrank.learning.policy import LearnedPolicy
+from counterrank.learning.paths import DrawnValues, Side, draw, watched_rewards
+from counterrank.learning.policy import LearnedPolicy, sampler_of
 from counterrank.learning.result import Certificate, Learned, segments_of
 from counterrank.learning.scorer import Scorer
 from counterrank.learning.trees import fit_trees
 from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
 from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
+from counterrank.policies import Policy, drawn_weight
 from counterrank.statistics import check_level
 
 if TYPE_CHECKING:
@@ -139,7 +135,7 @@ def learn(  # noqa: PLR0913 - the options of a run
             raise ConfigError(f"{name} is one of {', '.join(allowed)}, not {option!r}")
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     full_log, metrics = _read_with_metrics(log, segments, rewards, primary, guardrails, reading)
-    _refuse_unfit(full_log, grade, despite_audit=despite_audit)
+    refuse_unfit(full_log, grade, despite_audit=despite_audit)
     # The draws of the logger use the streams 1 to 3.
     rng = np.random.default_rng([seed, 0])
     learners, certifying_rows = _split(full_log, rng, grade)
@@ -179,8 +175,12 @@ def _split(log: RankingLog, rng: np.random.Generator, grade: str) -> tuple[Ranki
                 f"{settings.FEWEST:.0f} nothing can be said"
             )
     learners, certifying = log.where(side), log.where(~side)
-    if grade == "assumed":
-        refuse_few(certifying)
+    units = certifying.n if certifying.unit is None else len(np.unique(certifying.unit))
+    if grade == "assumed" and units < settings.MANY:
+        raise LogError(
+            f"{units} units are left to certify on; grade 'assumed' is a t bound, which needs at "
+            f"least {settings.MANY:.0f}. Grade 'free' holds for any number"
+        )
     return learners, certifying
 
 
@@ -278,15 +278,6 @@ def _read_with_metrics(
     return measured(full_log, metrics.measures[0]), metrics
 
 
-def _refuse_unfit(log: RankingLog, grade: str, *, despite_audit: bool) -> None:
-    """Raise where nothing can be learned from a log, or the audit speaks against it."""
-    no_weight(log, "learn")
-    sampler_for(log, grade)
-    refuse_without_choice(log)
-    if not despite_audit:
-        refuse_failed_audit(log)
-
-
 def _policy(log: RankingLog, model: ListModel, certificate: Certificate) -> LearnedPolicy:
     """Return the exported policy."""
     names = log.action_names
@@ -309,3 +300,134 @@ def _policy(log: RankingLog, model: ListModel, certificate: Certificate) -> Lear
         },
         learned_from=fingerprint_of(log).of_rows,
     )
+
+
+def sampler_for(log: RankingLog, grade: str) -> Policy:
+    """Return the logging policy as a sampler.
+
+    Raises LogError if the log has none, or (for grade "free") if its propensities were estimated.
+    """
+    if grade == "free" and has(log.notes, ESTIMATED):
+        raise LogError(
+            "the propensities of this log were estimated, and grade 'free' requires logged ones: log "
+            "them, or use grade 'assumed', which assumes that the estimates are right"
+        )
+    sampler = sampler_of(log)
+    if sampler is None:
+        raise LogError(
+            "best of m draws rankings from today's policy, and this log does not define a policy to "
+            "draw from: log the scores of all candidates and give --logger plackett-luce (or another "
+            "kind), or log the item distributions in 'propensity_dist'"
+        )
+    if getattr(sampler, "deterministic", False):
+        raise LogError(
+            "today's policy is deterministic, so there are no other rankings to choose from. Log "
+            "with some randomness first (docs/reference/log-format.md)"
+        )
+    return sampler
+
+
+def refuse_unfit(log: RankingLog, grade: str, *, despite_audit: bool) -> None:
+    """Raise LogError if a log does not allow learning, or its audit failed."""
+    from counterrank.checks import audit_log
+
+    no_weight(log, "learn")
+    sampler_for(log, grade)
+    shown = log.action >= 0
+    values = log.reward[shown]
+    if log.page_reward:
+        raise LogError(
+            "the log has one reward per ranking, but learning needs rewards by position, such as clicks"
+        )
+    if not len(values) or np.ptp(values) == 0:
+        raise LogError("every reward is the same: there is nothing to learn from")
+    if log.candidates is not None and int(log.candidates.counts.max()) <= 1:
+        raise LogError("every row has one candidate: there is nothing to choose from")
+    if log.n_actions <= 1:
+        raise LogError("the log shows one item only: there is nothing to choose from")
+    items = len(np.unique(log.action[shown]))
+    if not log.item_feature_names and 2 * items > shown.sum():
+        raise LogError(
+            f"items have no features, and {items:,} of them were shown {shown.sum():,} times, so that "
+            "hardly any was shown twice and nothing can be learned about them. Give features of "
+            "items (--items, or z_ columns), or ids that recur"
+        )
+    # Without targets, which are not used here and whose heavy weights would fail the audit.
+    if not despite_audit and (failed := audit_log(replace(log, targets={})).failed):
+        told = "; ".join(f"{finding.code}: {finding.text}" for finding in failed)
+        raise LogError(
+            f"the audit of this log failed ({told}); a certificate from a wrong log is not "
+            f"valid. Repair it, or give {say('--despite-audit', python='despite_audit=True')} to "
+            "continue"
+        )
+
+
+def range_of(
+    log: RankingLog, declared: tuple[float, float] | None, grade: str
+) -> tuple[float, float]:
+    """Return the smallest and the largest possible reward of a position."""
+    values = log.reward[log.action >= 0]
+    if declared is not None:
+        low, high = float(declared[0]), float(declared[1])
+        if not low < high or values.min() < low or values.max() > high:
+            raise ConfigError(
+                f"rewards lie between {values.min():g} and {values.max():g}, outside the range "
+                f"{low:g} to {high:g}"
+            )
+        return low, high
+    if np.isin(values, (0.0, 1.0)).all():
+        return 0.0, 1.0
+    if grade == "free":
+        raise ConfigError(
+            "grade 'free' needs the possible range of rewards, which the log does not tell: give "
+            f"{say('--reward-range', 'LOW,HIGH', 'reward_range')}, or use grade 'assumed'"
+        )
+    return float(values.min()), float(values.max())
+
+
+def refuse_wrong_sampler(side: Side, logger: Policy, seeds: tuple[int, ...]) -> None:
+    """Raise LogError if the logged rankings do not look like draws of the logger.
+
+    If they are draws of the logger, the rank of the logged ranking among new draws is uniform for any
+    statistic. The test uses the list value, on which the weights depend, and the probability of the
+    ranking, which is most sensitive to a wrong temperature.
+    """
+    statistics = [side.drawn]
+    if "prefix" in logger.capabilities and (side.log.lengths == side.log.K).all():
+        statistics.append(draw(side.log, logger, _likelihood(logger), settings.LIKELY_DRAWS, seeds))
+    for drawn in statistics:
+        if _ranks_not_uniform(drawn, side):
+            raise LogError(
+                "the logged rankings are not draws of today's policy as described: the mean rank of "
+                f"the logged ranking among new draws is {in_percent((drawn.below / drawn.draws).mean())} "
+                "of the way up instead of 50 %. Is the temperature right, are all candidates listed, "
+                "did rules change the page afterwards?"
+            )
+
+
+def _likelihood(logger: Policy) -> Callable[[Ints, Ints], Floats]:
+    def value(rows: Ints, rankings: Ints) -> Floats:
+        b, D, K = rankings.shape
+        row_policies = logger.take(np.repeat(rows if logger.n_rows > 1 else np.zeros_like(rows), D))
+        return row_policies.prefix_log_prob(rankings.reshape(b * D, K))[:, -1].reshape(b, D)
+
+    return value
+
+
+def _ranks_not_uniform(drawn: DrawnValues, side: Side) -> bool:
+    """Return whether the ranks B among L draws differ from the uniform distribution on 0..L.
+
+    The statistics are the mean rank and the mean weights of best of m. The variance is the larger of
+    that of uniform ranks and that between units, because a logger may have drawn once for several
+    rows of a unit.
+    """
+    ranks = np.arange(drawn.draws + 1)
+    tests: list[Callable[[Ints], Floats]] = [lambda below: below / drawn.draws]
+    tests += [partial(drawn_weight, draws=drawn.draws, m=m) for m in (2, 4, 8)]
+    for statistic in tests:
+        law, values = statistic(ranks), statistic(drawn.below)
+        deviations = side.unit_sums(values - law.mean())
+        error = math.sqrt(max(len(values) * float(law.var()), float(deviations @ deviations)))
+        if abs(float(deviations.sum())) > settings.WRONG_SAMPLER * error:
+            return True
+    return False

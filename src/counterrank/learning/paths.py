@@ -6,15 +6,19 @@ sorted draws. Both are averages over all sets of m draws, so they are unbiased f
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 
 import numpy as np
 
 from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import ConfigError
+from counterrank.common.messages import say
+from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
 from counterrank.data.source import reporter
-from counterrank.learning.guardrails import WatchedRewards
+from counterrank.learning.result import GuardrailBound
+from counterrank.metrics import Guardrail, Metrics, measured
 from counterrank.models import policy_draws
 from counterrank.policies import Policy, RowRandom, drawn_weight, without_rounding
 
@@ -90,6 +94,92 @@ def draw(
         ordered[rows] = np.sort(drawn, axis=1)
         progress.advance(len(rows))
     return DrawnValues(logged_values, ordered, below)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WatchedRewards:
+    """A guardrail with its rewards (n,), zero outside its group, and the largest possible reward."""
+
+    guardrail: Guardrail
+    earned: Floats
+    max_reward: float
+    group: str = ""
+
+    def margins(self, weight: Floats) -> Floats:
+        """Return margins (n,) whose mean is positive if and only if the guardrail holds.
+
+        A relative limit L requires E[(w - 1) r] >= L E[r], so the margin is (w - 1 - L) r. For an
+        absolute limit it is (w - 1) r - L.
+        """
+        gain = (weight - 1.0) * self.earned
+        rail = self.guardrail
+        excess: Floats = gain - rail.limit * (self.earned if rail.relative else 1.0)
+        return excess if rail.above else -excess
+
+    def lowest(self, largest: float) -> float:
+        """Return a lower limit of the margins if no weight exceeds `largest`."""
+        rail = self.guardrail
+        # Margins increase with the weight if the guardrail is a lower limit, otherwise they decrease.
+        worst = replace(self, earned=np.array([0.0, self.max_reward]))
+        return float(worst.margins(np.array(0.0 if rail.above else largest)).min())
+
+    def bound(self, weight: Floats, margin: float) -> GuardrailBound:
+        """Return the bound of the lift that corresponds to a bound of the mean margin."""
+        rail = self.guardrail
+        scale = float(self.earned.mean()) if rail.relative else 1.0
+        if not (scale > 0 and np.isfinite(margin)):
+            scale = np.nan
+        return GuardrailBound(
+            rail.text,
+            "safe" if margin / scale >= 0 else "open",
+            float(((weight - 1.0) * self.earned).mean()) / scale,
+            rail.limit + (margin if rail.above else -margin) / scale,
+            rail.limit,
+            rail.unit,
+            self.group,
+        )
+
+
+def watched_rewards(log: RankingLog, metrics: Metrics, grade: str) -> list[WatchedRewards]:
+    """Return the guardrails on the rows of a log, with an entry for each group of guardrails by column.
+
+    Raises
+    ------
+    ConfigError
+        The metric of a guardrail is a ratio, or grade "free" needs a range of its rewards.
+    """
+    rails: list[WatchedRewards] = []
+    for rail in metrics.guardrails:
+        metric = metrics.metric(rail.metric)
+        if metric.ratio:
+            raise ConfigError(
+                f"the metric of the guardrail '{rail.text}' is a ratio, for which there is no bound; "
+                "use its numerator instead"
+            )
+        metric_log = measured(log, metric.measures[0])
+        earned = metric_log.reward @ metric_log.position_weights
+        counted = np.isin(metric_log.reward, (0.0, 1.0)).all()
+        if grade == "free" and (not counted or earned.min() < 0):
+            raise ConfigError(
+                f"the rewards of the guardrail '{rail.text}' are not 0 or 1, and grade 'free' would "
+                f"need their range; use {say('--grade', 'assumed')}"
+            )
+        max_reward = float(metric_log.position_weights.sum()) if not metric_log.page_reward else 1.0
+        if not rail.by:
+            rails.append(WatchedRewards(rail, earned, max_reward))
+            continue
+        if rail.by not in log.columns:
+            raise ConfigError(
+                f"there is no column '{rail.by}' to guard by; give it as a segment too"
+            )
+        labels = as_texts(np.asarray(log.columns[rail.by]))
+        rails += [
+            WatchedRewards(
+                rail, np.where(labels == label, earned, 0.0), max_reward, f"{rail.by} = {label}"
+            )
+            for label in rail.among(np.unique(labels).tolist())
+        ]
+    return rails
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,7 +22,6 @@ from counterrank.common.records import (
 )
 from counterrank.data.columns import as_texts
 from counterrank.data.log import RankingLog
-from counterrank.learning.guardrails import GuardrailBound
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.statistics import critical_value, holm, means_of, two_sided
 
@@ -69,6 +68,26 @@ class CertifiedLift(Record):
     stderr: float
     low: float
     level: float = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class GuardrailBound(Record):
+    """The bound of one guardrail metric on the certifying rows, for all rows or for a group."""
+
+    expression: str
+    #: "safe" or "open".
+    status: str
+    #: The lift, relative or in the guardrail's unit, and its bound at the adjusted level.
+    lift: float
+    low: float
+    limit: float
+    unit: str = optional(default="")
+    group: str = optional(default="")
+
+    @property
+    def safe(self) -> bool:
+        """Whether the guardrail holds with the requested confidence."""
+        return self.status == "safe"
 
 
 @dataclass(frozen=True, slots=True)

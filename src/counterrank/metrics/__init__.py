@@ -1,21 +1,18 @@
 """Metrics of rankings: rewards by position, functions of the page, ratios, and guardrails."""
 
-from counterrank.metrics.functions import (
+from counterrank.metrics.guardrails import Guardrail, parse_guardrail
+from counterrank.metrics.measures import (
     IMPRESSIONS,
+    SINGLE,
+    Measure,
     PageFunction,
+    constant,
+    measured,
     metric_functions,
     page_metric,
     register_metric,
 )
-from counterrank.metrics.guardrails import Guardrail, parse_guardrail
-from counterrank.metrics.measures import constant, measured
-from counterrank.metrics.metric import (
-    SINGLE,
-    Measure,
-    Metric,
-    Metrics,
-    parse_metric,
-)
+from counterrank.metrics.metric import Metric, Metrics, parse_metric
 
 __all__ = [
     "IMPRESSIONS",

@@ -8,34 +8,16 @@ from typing import Any
 from counterrank.common.errors import ConfigError
 from counterrank.common.texts import suggestion
 from counterrank.data.log import RankingLog
-from counterrank.metrics.functions import (
+from counterrank.metrics.guardrails import Guardrail, parse_guardrail
+from counterrank.metrics.measures import (
     ANY,
     FIRST_PLACE,
     IMPRESSIONS,
+    SINGLE,
+    Measure,
     PageFunction,
     metric_functions,
 )
-from counterrank.metrics.guardrails import Guardrail, parse_guardrail
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A number per ranking or per position that is a function of one reward."""
-
-    operand: str
-    function: PageFunction | None = None
-
-    @property
-    def text(self) -> str:
-        """The expression of the measure."""
-        if self.function is None:
-            return self.operand
-        return (
-            self.function.name
-            if self.function is IMPRESSIONS
-            else f"{self.function.name}({self.operand})"
-        )
-
 
 #: The measures of a metric: one, or numerator and denominator of a ratio of totals.
 Measures = tuple[Measure, ...]
@@ -87,8 +69,7 @@ def _term(text: str, start: int) -> tuple[Measures, int]:
     *quoted, bare, has = match.groups()[:4]
     name, operand = quoted[0] or quoted[1] or bare, match[5] or match[6] or match[7]
     if operand is None:
-        plain = bare == IMPRESSIONS.name
-        return (Measure("", IMPRESSIONS) if plain else Measure(name),), match.end()
+        return (Measure(name, IMPRESSIONS if bare == IMPRESSIONS.name else None),), match.end()
     if (name == "share") != (has is not None):
         raise _syntax_error(text, match.start(5))
     if name == "first":
@@ -108,10 +89,6 @@ def _syntax_error(text: str, start: int) -> ConfigError:
     remaining_words = text[start:].split()
     where = f"at '{remaining_words[0]}'" if remaining_words else "at its end"
     return ConfigError(f"the metric '{text}' is not understood {where}; {_FORMS}")
-
-
-#: The name of the reward of a log without named rewards.
-SINGLE = "reward"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,16 +148,21 @@ class Metrics:
             The syntax of an expression is wrong, or a name is unknown.
         """
         by_name = {name: _metric(name, definition) for name, definition in rewards.items()}
-        metrics = tuple(_expand_ratio(metric, by_name) for metric in by_name.values())
-        guardrail_list = (
-            (guardrails,) if isinstance(guardrails, (str, Guardrail)) else tuple(guardrails)
+        metrics = tuple(
+            replace(
+                metric,
+                measures=tuple(_referenced(part, metric, by_name) for part in metric.measures),
+            )
+            if metric.ratio
+            else metric
+            for metric in by_name.values()
         )
         rails = tuple(
             rail if isinstance(rail, Guardrail) else parse_guardrail(rail)
-            for rail in guardrail_list
+            for rail in ([guardrails] if isinstance(guardrails, (str, Guardrail)) else guardrails)
         )
-        chosen = next(iter(by_name)) if primary is None else primary
         names = list(by_name)
+        chosen = names[0] if primary is None else primary
         for name, what in ((chosen, "primary"), *((rail.metric, rail.text) for rail in rails)):
             if name not in by_name:
                 subject = "the primary metric" if what == "primary" else f"the guardrail '{what}'"
@@ -257,28 +239,18 @@ def _metric(name: str, definition: Any) -> Metric:
             return Metric(name, parse_metric(definition), definition)
         except ConfigError as problem:
             raise problem.about(f"reward '{name}'") from None
-    if (
-        isinstance(definition, tuple)
-        and len(definition) == 2
-        and isinstance(definition[0], PageFunction)
-    ):
-        measure = Measure(str(definition[1]), definition[0])
-        return Metric(name, (measure,), measure.text)
+    match definition:
+        case (PageFunction() as function, of):
+            measure = Measure(str(of), function)
+            return Metric(name, (measure,), measure.text)
     raise ConfigError(
         f"reward '{name}' is {definition!r}; give a column, an expression such as 'any(click)', or "
         "page_metric(function, of=NAME)"
     )
 
 
-def _expand_ratio(metric: Metric, by_name: Mapping[str, Metric]) -> Metric:
-    """Return a ratio with the names of other metrics replaced by their measures."""
-    if not metric.ratio:
-        return metric
-    parts = tuple(_referenced(measure, metric, by_name) for measure in metric.measures)
-    return Metric(metric.name, parts, metric.text)
-
-
 def _referenced(measure: Measure, metric: Metric, by_name: Mapping[str, Metric]) -> Measure:
+    """Return a part of a ratio, or the measure of the other metric that it names."""
     referenced = by_name.get(measure.operand) if measure.function is None else None
     if referenced is None or referenced is metric:
         return measure

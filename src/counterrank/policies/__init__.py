@@ -2,7 +2,7 @@
 
 from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy, repeated, superset_mask
 from counterrank.policies.autoregressive import Autoregressive
-from counterrank.policies.base import CAPABILITIES, Policy, SubsetResult
+from counterrank.policies.base import CAPABILITIES, Policy, SubsetResult, attraction
 from counterrank.policies.best_of import BestOf, cut, drawn_weight, without_rounding
 from counterrank.policies.candidates import Candidates, ItemFeatures
 from counterrank.policies.factored import (
@@ -13,7 +13,6 @@ from counterrank.policies.factored import (
 )
 from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
 from counterrank.policies.plackett_luce import BelowFold, PlackettLuce
-from counterrank.policies.preferences import attraction, score_table
 from counterrank.policies.ranked import (
     Deterministic,
     Enumerated,
@@ -48,7 +47,6 @@ __all__ = [
     "BelowFold",
     "BestOf",
     "attraction",
-    "score_table",
     "cut",
     "drawn_weight",
     "Candidates",

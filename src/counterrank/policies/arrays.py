@@ -67,6 +67,9 @@ class ArrayPolicy(Policy):
         policy.check()
         return policy
 
+    def item_scores(self) -> Floats | None:
+        return None
+
     def check(self) -> None:
         """Raise PolicyError when the fields do not describe a distribution."""
 

@@ -88,6 +88,11 @@ class Autoregressive(ArrayPolicy):
                 )
         return probs
 
+    def item_scores(self) -> Floats:
+        with np.errstate(divide="ignore"):
+            first: Floats = np.log(self.next_probs(self.rows, np.empty((self.n_rows, 0), np.int64)))
+        return first
+
     def _ids(self, n: int) -> Ints:
         return np.broadcast_to(self.rows, (n,)) if self.n_rows == 1 else self.rows
 

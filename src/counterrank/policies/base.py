@@ -14,6 +14,8 @@ from counterrank.common.errors import PolicyError
 
 Rows = slice | NDArray[np.int64]
 
+#: The largest catalogue for which a user-defined policy is evaluated at every item.
+MAX_EVALUATED_ITEMS = 256
 #: The methods that a policy may offer. A missing name means that it has neither a formula nor a sampler.
 CAPABILITIES = frozenset({"joint", "prefix", "position", "subset", "sample", "dist"})
 
@@ -33,6 +35,16 @@ class SubsetResult:
     def method(self) -> str:
         """Return "sampled" if any value was sampled, otherwise "exact"."""
         return "sampled" if self.rel_var.any() else "exact"
+
+
+def finite_only(items: Ints, values: Floats) -> Floats:
+    """Return values of items, NaN where they are infinite and for padding."""
+    return np.where((items >= 0) & np.isfinite(values), values, np.nan)
+
+
+def attraction(policy: object, items: Ints) -> Floats | None:
+    """Return `Policy.attraction` of a policy, and None for propensities."""
+    return policy.attraction(items) if isinstance(policy, Policy) else None
 
 
 class Policy(ABC):
@@ -101,6 +113,32 @@ class Policy(ABC):
     @abstractmethod
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         """Return log P(logged items at the masked positions | x) for masks (J, K) or (n, J, K)."""
+
+    def item_scores(self) -> Floats | None:
+        """Return the scores of all items (n or 1, A), higher is better; None without scores.
+
+        A policy that users define, such as a callback, has the log-probability of showing each item first:
+        for Plackett-Luce it equals the score up to a constant per row.
+        """
+        n, A = self.n_rows, self.n_actions
+        if "prefix" not in self.capabilities or A > MAX_EVALUATED_ITEMS:
+            return None
+        return self.prefix_log_probs(np.broadcast_to(np.arange(A)[:, None], (n, A, 1)))[:, :, 0]
+
+    def attraction(self, items: Ints) -> Floats | None:
+        """Return the scores of items (n, S, K) minus the mean of the row, or None without scores.
+
+        The scores of a target are usually the best single feature of a reward model, because they were
+        made to predict the reward.
+        """
+        table = self.item_scores()
+        if table is None:
+            return None
+        rows = np.arange(len(items)) % len(table)
+        values = table[rows[:, None, None], np.maximum(items, 0)]
+        finite = np.isfinite(table)
+        mean = np.where(finite, table, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
+        return finite_only(items, values - mean[rows, None, None])
 
     def dist(self) -> Floats:
         """Return the item distributions of a factored policy: (n, A), or (n, K, A) by position."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -112,7 +113,7 @@ class Candidates:
         flat = {
             name: flat_values(values, offsets, name) for name, values in (features or {}).items()
         }
-        items = np.array([item for row in lists for item in row], dtype=np.int64)
+        items = np.array([*chain(*lists)], dtype=np.int64)
         return cls(offsets, items.astype(np.int32), flat, categories or {}, n_items)
 
     @classmethod
@@ -123,14 +124,10 @@ class Candidates:
     @classmethod
     def concat(cls, parts: Sequence[Candidates]) -> Candidates:
         """Return the rows of all parts in order; the parts must have the same features."""
-        ends = np.cumsum([len(block.items) for block in parts])
-        starts = zip(parts, [0, *ends[:-1]], strict=True)
         names = parts[0].features
         return changed(
             parts[0],
-            offsets=np.concatenate(
-                [[0], *(block.offsets[1:] + before for block, before in starts)]
-            ),
+            offsets=np.concatenate([[0], np.cumsum(np.concatenate([p.counts for p in parts]))]),
             items=np.concatenate([block.items for block in parts]),
             features={n: np.concatenate([block.features[n] for block in parts]) for n in names},
             n_items=max(block.n_items for block in parts),
@@ -190,13 +187,15 @@ class Candidates:
         places = self.locate(items)
         first = self.offsets[:-1].reshape((-1,) + (1,) * (places.ndim - 1))
         entries = np.where(places < 0, 0, first + places)
-        columns = []
-        for values in self.features.values():
-            has_value = (
-                places >= 0 if values.dtype.kind == "f" else (places >= 0) & (values[entries] >= 0)
+        return [
+            # A code of -1 is a missing label, and a number may be negative.
+            np.where(
+                (places >= 0) & ((values.dtype.kind == "f") | (values[entries] >= 0)),
+                values[entries],
+                np.nan,
             )
-            columns.append(np.where(has_value, values[entries], np.nan))
-        return columns
+            for values in self.features.values()
+        ]
 
     def dense(self, values: NDArray[Any], fill: float, width: int = 0) -> Floats:
         """Return values (N,) as a table with a row for each list, padded with `fill` to at least `width`."""
@@ -268,7 +267,7 @@ def flat_values(values: Sequence[Sequence[Any]], offsets: Ints, name: str) -> ND
             f"{row_name(row)}: '{name}' has {sizes[row]} values for {counts[row]} candidates",
             remedy="give one value per candidate",
         )
-    return np.array([value for row in values for value in row])
+    return np.array([*chain(*values)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -88,6 +88,14 @@ class Mixture(ArrayPolicy):
         chosen.components = tuple(component.take(rows) for component in self.components)
         return chosen
 
+    def attraction(self, items: Ints) -> Floats | None:
+        """Return that of the first component whose scores differ."""
+        for component in self.components:
+            scores = component.attraction(items)
+            if scores is not None and np.nanmax(np.abs(scores), initial=0.0) > 0:
+                return scores
+        return None
+
     def prefix_log_prob(self, actions: Ints) -> Floats:
         return _log_sum(
             self._weighted([component.prefix_log_prob(actions) for component in self.components])

@@ -72,6 +72,9 @@ class PlackettLuce(ArrayPolicy):
     def __init__(self, scores: ArrayLike, temperature: float = 1.0) -> None:
         self.scores: Floats = np.ascontiguousarray(as_scores(scores, temperature, ndims=(2,)))
 
+    def item_scores(self) -> Floats:
+        return self.scores
+
     def check(self) -> None:
         as_scores(self.scores, ndims=(2,))
 

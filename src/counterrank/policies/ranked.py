@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, zip_longest
 from typing import ClassVar, Self
 
 import numpy as np
@@ -106,6 +107,13 @@ class Deterministic(RankedPolicy):
     """
 
     deterministic = True
+
+    def item_scores(self) -> Floats:
+        length = self.ranking.shape[1]
+        table = np.full((len(self.ranking), self.n_actions), -np.log1p(length))
+        places = np.broadcast_to(-np.log1p(np.arange(length)), self.ranking.shape)
+        np.put_along_axis(table, np.maximum(self.ranking, 0), places, axis=1)
+        return table
 
     def event(self, items: Ints, mask: Bools) -> Floats:
         agrees = (items == np.arange(items.shape[1])) | ~mask
@@ -281,16 +289,11 @@ class Enumerated(ClosedFormPolicy):
         n_actions: int | None = None,
     ) -> Self:
         """Return the policy of nested lists: rankings[g][e] is shown with probability probs[g][e]."""
-        E = max(map(len, rankings), default=0)
-        R = max(
-            (len(ranking) for group_rankings in rankings for ranking in group_rankings), default=0
-        )
-        table = np.full((len(rankings), E, R), -1, np.int64)
-        weights = np.zeros((len(rankings), E))
-        for g, group_rankings in enumerate(rankings):
-            weights[g, : len(probs[g])] = probs[g]
-            for e, ranking in enumerate(group_rankings):
-                table[g, e, : len(ranking)] = ranking
+        sizes = np.array([len(listed) for listed in rankings])
+        is_listed = np.arange(sizes.max(initial=0)) < sizes[:, None]
+        flat = np.array([*zip_longest(*chain(*rankings), fillvalue=-1)], np.int64, ndmin=2).T
+        table, weights = np.full((*is_listed.shape, flat.shape[1]), -1), np.zeros(is_listed.shape)
+        table[is_listed], weights[is_listed] = flat, [*chain(*probs)]
         return cls(table, weights, group, n_actions=n_actions)
 
     def check(self) -> None:

@@ -16,7 +16,7 @@ from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import PolicyError
 from counterrank.common.messages import item_name, row_name
 from counterrank.policies.arrays import as_actions, as_masks
-from counterrank.policies.base import CAPABILITIES, Policy, Rows, SubsetResult
+from counterrank.policies.base import CAPABILITIES, Policy, Rows, SubsetResult, finite_only
 from counterrank.policies.candidates import Candidates
 from counterrank.policies.factored import LARGEST_SCORE, not_scores
 from counterrank.policies.row_random import RowRandom
@@ -133,12 +133,9 @@ class Scored(Policy):
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         items = as_actions(actions, self)
         sets = as_masks(masks, items)
-        log_prob = rel_var = np.empty(0)
+        log_prob, rel_var = np.empty((2, len(items), sets.shape[-2]))
         for rows, policy, places in self._blocks(items):
             result = policy.subset_log_prob(places, sets if sets.ndim == 2 else sets[rows])
-            if not log_prob.size:
-                log_prob = np.empty((len(items), *result.log_prob.shape[1:]))
-                rel_var = np.empty((len(items), *result.rel_var.shape[1:]))
             log_prob[rows], rel_var[rows] = result.log_prob, result.rel_var
         return SubsetResult(log_prob, rel_var)
 
@@ -166,6 +163,15 @@ class Scored(Policy):
                 np.arange(table.shape[1]) < counts[:, None]
             ]
         return out
+
+    def attraction(self, items: Ints) -> Floats:
+        bound = self if self.n_rows == len(items) else self.take(np.zeros(len(items), np.int64))
+        places, first = bound.candidates.locate(items), bound.candidates.offsets[:-1]
+        shown = bound.scores[np.where(places < 0, 0, first[:, None, None] + places)]
+        finite = np.isfinite(bound.scores)
+        sums = np.add.reduceat(np.where(finite, bound.scores, 0.0), first)
+        mean = sums / np.maximum(np.add.reduceat(finite, first, dtype=np.int64), 1)
+        return finite_only(places, shown - mean[:, None, None])
 
     def _by_length(self, length: int) -> Iterator[tuple[slice | Ints, Self]]:
         """Yield blocks of rows with their policies; rows too short for a swap form their own blocks."""

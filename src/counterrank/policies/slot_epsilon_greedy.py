@@ -66,6 +66,9 @@ class SlotEpsilonGreedy(ArrayPolicy):
                 f"ranks must be an (n, A) table of places 0..A-1, got shape {self.rank.shape}"
             )
 
+    def item_scores(self) -> Floats:
+        return np.where(self.rank >= 0, -np.log1p(np.maximum(self.rank, 0)), -np.inf)
+
     def _ranks(self, items: Ints) -> tuple[Ints, Ints]:
         """Return the ranks of items (n, K) and the number of available items (n,)."""
         rows = np.arange(len(items)) % self.n_rows
