@@ -38,7 +38,7 @@ def test_a_metric_is_a_column_or_a_function_of_one(text, operand, function):
 def test_ratios_are_written_with_a_slash_or_per():
     for text in ("revenue / click", "revenue per click", "revenue/click"):
         assert parse_metric(text) == (Measure("revenue"), Measure("click"))
-    assert parse_metric("clicks / impressions")[1] == Measure("", IMPRESSIONS)
+    assert parse_metric("clicks / impressions")[1] == Measure("impressions", IMPRESSIONS)
 
 
 def test_the_first_click_is_a_mean_over_rankings_that_have_one():

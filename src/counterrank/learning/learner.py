@@ -152,13 +152,13 @@ def learn(  # noqa: PLR0913 - the options of a run
         learning, certifying, cap, rng, grade=grade, level=level, declared=declared
     )
     gains = certifying.lifts(certificate.m, cap)
-    certificate = replace(certificate, metric=metrics.primary or SINGLE)
-    described = replace(
+    certificate = replace(
         certificate,
-        sentence=sentence(certificate),
+        metric=metrics.primary or SINGLE,
         segments=segments_of(certifying_rows, gains, certifying.unit, segments, level),
         model=dict(fitted.details),
     )
+    described = replace(certificate, sentence=sentence(certificate))
     return Learned(_policy(full_log, fitted, certificate), described)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,8 @@ from counterrank.policies import (
 
 SCHEMA = "counterrank/policy/1"
 KINDS = ("best-of", "plackett-luce", "top")
+#: Limit of m in a policy file.
+_MAX_DRAWS = 1024
 #: A function of rows and rankings (n, D, K) of a log that returns the input of a scorer.
 Reader = Callable[[RankingLog, Ints], Rankings]
 
@@ -100,6 +102,14 @@ class LearnedPolicy:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise PolicyError(f"a learned policy is one of {', '.join(KINDS)}, not '{self.kind}'")
+        if type(self.m) is not int or not 1 <= self.m <= _MAX_DRAWS:
+            raise PolicyError(f"m is a whole number from 1 to {_MAX_DRAWS}, not {str(self.m)[:40]}")
+        if not 0.0 < self.temperature < np.inf:
+            raise PolicyError(f"the temperature is a number above 0, not {self.temperature}")
+        items = self.items
+        names = {item for item in items if isinstance(item, str)}
+        if not items or (len(names) < len(items) and items != tuple(range(len(items)))):
+            raise PolicyError("items are different names, or the numbers from 0 on")
 
     def __repr__(self) -> str:
         """Return the kind, the number of items and the names of columns."""
@@ -229,9 +239,7 @@ class LearnedPolicy:
         for rows in candidates.blocks(200_000):
             block = log.take(rows)
             assert block.candidates is not None
-            padded = block.candidates.dense(block.candidates.items.astype(np.float64), -1.0).astype(
-                np.int64
-            )
+            padded = block.candidates.dense(block.candidates.items, -1.0).astype(np.int64)
             scores = self.scorer.relevance(rankings(block, padded[:, None, :]))
             out[candidates.offsets[rows.start] : candidates.offsets[rows.stop]] = scores[
                 padded >= 0
@@ -252,21 +260,14 @@ class LearnedPolicy:
                 f"the context has shape {table.shape}; expected {len(self.context_names)} columns: "
                 f"{', '.join(self.context_names) or 'none'}"
             )
-        numbers = encode_labels(table, self.context_names, self.context_categories)
-        for j, name in enumerate(self.context_names):
-            wrong = np.flatnonzero(~np.isfinite(numbers[:, j]))
-            # A label that is not known is like none that was learned from; a number has to be one.
-            if len(wrong) and name not in self.context_categories:
-                value = table[wrong[0], j]
-                raise PolicyError(f"'{name}' is {value} in row {wrong[0]}, which is not a number")
-        return numbers
+        return encode_labels(table, self.context_names, self.context_categories)
 
     def _numbers(self, items: Any) -> Ints:
         array = np.asarray(items)
         named = bool(self.items) and isinstance(self.items[0], str)
-        flat = array.ravel().tolist()
         if array.dtype.kind in "iu" and not named:
             return array.astype(np.int64)
+        flat = array.ravel().tolist()
         numbers = {None: -1, -1: -1, **{item: number for number, item in enumerate(self.items)}}
         unknown = next((item for item in flat if item not in numbers), None)
         # An unknown name may be a new item; a number among names is an error.
@@ -305,8 +306,9 @@ class LearnedPolicy:
         if raw is not None:
             table = encoded_features(raw, self.feature_names, dict(self.feature_categories))
             features = table.reshape(n * D, C, -1)
-        row = np.repeat(np.arange(n), D)
-        return Rankings(numbers.reshape(n * D, C), x, row=row, features=features)
+        return Rankings(
+            numbers.reshape(n * D, C), x, row=np.repeat(np.arange(n), D), features=features
+        )
 
     def to_dict(self) -> Json:
         """Return the policy as plain data."""
@@ -343,27 +345,22 @@ class LearnedPolicy:
             policy = cls(
                 kind=str(data["kind"]),
                 scorer=scorer,
-                items=_parse_items(data["items"]),
+                items=tuple(data["items"] if isinstance(data["items"], list) else ()),
                 position_weights=weights,
-                m=_parse_m(data["m"]),
-                temperature=_parse_temperature(data["temperature"]),
-                context_names=_texts(data["context"]["names"]),
-                context_categories=_tuples(data["context"]["categories"]),
-                feature_names=_texts(data["features"]["names"]),
-                feature_categories=_tuples(data["features"]["categories"]),
+                m=data["m"],
+                temperature=float(data["temperature"]),
+                **_columns("context", data["context"]),
+                **_columns("feature", data["features"]),
                 certificate=dict(data.get("certificate", {})),
                 learned_from=str(data.get("learned_from", "")),
             )
-            blank = np.full((1, len(policy.feature_names)), np.nan)
-            raw = blank.reshape(1, 1, 1, -1) if policy.feature_names else None
-            blank_context = np.zeros((1, len(policy.context_names)))
+            raw = np.full((1, 1, 1, len(policy.feature_names)), np.nan)
+            context = np.zeros((1, len(policy.context_names)))
             if not scorer.reads(
-                policy._rankings(blank_context, np.zeros((1, 1, 1), dtype=np.int64), raw)
+                policy._with_features(context, np.zeros((1, 1, 1), dtype=np.int64), raw)
             ):
                 raise ValueError("the columns of its scorer do not match their names")
             return policy
-        except PolicyError:
-            raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as problem:
             raise PolicyError(f"the policy file is damaged: {first_line(problem)}") from problem
 
@@ -385,35 +382,7 @@ def sampler_of(log: RankingLog) -> Policy | None:
     return Factored(distribution) if distribution is not None else None
 
 
-#: Limit of m in a policy file.
-_MAX_DRAWS = 1024
-
-
-def _parse_m(m: Any) -> int:
-    if not isinstance(m, int) or isinstance(m, bool) or not 1 <= m <= _MAX_DRAWS:
-        raise ValueError(f"m is a whole number from 1 to {_MAX_DRAWS}, not {str(m)[:40]}")
-    return m
-
-
-def _parse_temperature(stored: Any) -> float:
-    temperature = float(stored)
-    if not 0.0 < temperature < np.inf:
-        raise ValueError(f"the temperature is a number above 0, not {temperature}")
-    return temperature
-
-
-def _parse_items(stored: Any) -> tuple[Any, ...]:
-    """Return the items of a policy file, which must be distinct names or the numbers from 0 on."""
-    items = tuple(stored) if isinstance(stored, list) else ()
-    named = len(set(map(str, items))) == len(items) and all(isinstance(item, str) for item in items)
-    if not items or not (named or items == tuple(range(len(items)))):
-        raise ValueError("items are different names, or the numbers from 0 on")
-    return items
-
-
-def _tuples(labels_by_name: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    return {str(name): _texts(labels) for name, labels in labels_by_name.items()}
-
-
-def _texts(values: Sequence[Any]) -> tuple[str, ...]:
-    return tuple(str(value) for value in values)
+def _columns(role: str, stored: Mapping[str, Any]) -> Json:
+    """Return the names of columns and the labels of those that are categories."""
+    labels = {str(name): tuple(map(str, labels)) for name, labels in stored["categories"].items()}
+    return {f"{role}_names": tuple(map(str, stored["names"])), f"{role}_categories": labels}

@@ -80,25 +80,31 @@ def translate(values: Floats, tables: Mapping[int, Floats]) -> Floats:
 
 
 def encode_labels(values: NDArray[Any], names: Sequence[str], labels: Labels) -> Floats:
-    """Return columns (n, p) as numbers: labels become codes, and unknown labels become NaN."""
+    """Return columns (n, p) as numbers: labels become codes, and unknown labels become NaN.
+
+    Raises PolicyError where a column without labels holds something else than a number.
+    """
     if values.dtype.kind in "biuf":
-        return values.astype(np.float64)
-    out = np.full(values.shape, np.nan)
+        out = values.astype(np.float64)
+    else:
+        codes = [{label: code for code, label in enumerate(labels.get(name, ()))} for name in names]
+        out = np.array(
+            [[_code(value, codes[j]) for j, value in enumerate(row)] for row in values.tolist()]
+        ).reshape(values.shape)
     for j, name in enumerate(names):
-        place = {label: float(code) for code, label in enumerate(labels.get(name, ()))}
-        for i, value in enumerate(values[:, j].tolist()):
-            if place and isinstance(value, str):
-                out[i, j] = place.get(value, np.nan)
-            elif value is not None:
-                out[i, j] = _number(value, name, i)
+        wrong = np.flatnonzero(~np.isfinite(out[:, j]))
+        # A label that is not known is like none that was learned from; a number has to be one.
+        if len(wrong) and name not in labels:
+            value = values[wrong[0], j]
+            raise PolicyError(f"'{name}' is {value} in row {wrong[0]}, which is not a number")
     return out
 
 
-def _number(value: Any, name: str, row: int) -> float:
+def _code(value: Any, codes: Mapping[str, int]) -> float:
     try:
-        return float(value)
+        return codes.get(value, np.nan) if codes and isinstance(value, str) else float(value)
     except (TypeError, ValueError):
-        raise PolicyError(f"'{name}' is {value!r} in row {row}, which is not a number") from None
+        return np.nan
 
 
 def item_numbers(items: Sequence[Any], log: RankingLog, *, features: bool) -> Ints | None:
