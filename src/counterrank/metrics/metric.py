@@ -151,7 +151,9 @@ class Metrics:
         metrics = tuple(
             replace(
                 metric,
-                measures=tuple(_referenced(part, metric, by_name) for part in metric.measures),
+                measures=tuple(
+                    _referenced(measure, metric, by_name) for measure in metric.measures
+                ),
             )
             if metric.ratio
             else metric

@@ -86,8 +86,8 @@ class ArrayPolicy(Policy):
         for first in range(0, n, step):
             rows = slice(first, first + step)
             shown = items[rows]
-            asked = (sets if sets.ndim == 2 else sets[rows]) & (shown >= 0)[:, None, :]
-            log_prob[rows], rel_var[rows] = self.take(rows).solve(shown, asked, first)
+            masked = (sets if sets.ndim == 2 else sets[rows]) & (shown >= 0)[:, None, :]
+            log_prob[rows], rel_var[rows] = self.take(rows).solve(shown, masked, first)
         return SubsetResult(log_prob, rel_var)
 
     @abstractmethod

@@ -101,8 +101,8 @@ class SlotEpsilonGreedy(ArrayPolicy):
                 )
             return log_probs, np.zeros_like(log_probs)
 
-        asked = np.where(sets.any(axis=2), np.nan, 0.0)
-        return answer_distinct(sets, np.where(impossible, -np.inf, asked), answer)
+        unsolved = np.where(sets.any(axis=2), np.nan, 0.0)
+        return answer_distinct(sets, np.where(impossible, -np.inf, unsolved), answer)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         from counterrank.policies.kernels.slot_epsilon import sample
