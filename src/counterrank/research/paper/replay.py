@@ -28,6 +28,7 @@ size, which are the published run's own, and so are the random partitions and th
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import ConfigError
 from counterrank.data.log import Propensity, RankingLog
 from counterrank.estimators.weights.ratios import Ratios
+from counterrank.kernels.jit import jit
 from counterrank.research.paper.figures import ORACLE_NOISE
 from counterrank.research.simulate import (
     Environment,
@@ -188,6 +190,7 @@ def expected(action: Ints, behavior: Ints, masks: Bools, effect: Floats, base: F
     return total.astype(np.float16).astype(np.float64)
 
 
+@jit
 def contributions(
     ratio: Floats, reward: Floats, masks: Bools, out: Floats | NDArray[np.float32]
 ) -> None:
@@ -198,14 +201,43 @@ def contributions(
     >>> out.ravel().tolist()
     [6.0, 3.0]
     """
-    columns = np.ascontiguousarray(ratio.T)
-    # Sets of items that several positions and models share are multiplied once.
-    products: dict[bytes, Floats] = {}
-    for m, k in np.ndindex(masks.shape[:2]):
-        chosen = masks[m, k]
-        if chosen.tobytes() not in products:
-            products[chosen.tobytes()] = columns[chosen].prod(axis=0)
-        out[k, m] = products[chosen.tobytes()] * reward[:, k]
+    n, K = ratio.shape
+    for m in range(len(masks)):
+        for i in range(n):
+            for k in range(K):
+                weight = 1.0
+                for place in range(K):
+                    if masks[m, k, place]:
+                        weight *= ratio[i, place]
+                out[k, m, i] = weight * reward[i, k]
+
+
+@jit
+def sums_below(
+    context: Floats, table: Floats, rows: Ints, features: Ints, threshold: Floats
+) -> Floats:
+    """Return the sums of a table (n, C) over the rows whose feature is below each threshold, and over all (S + 1, C).
+
+    >>> sums_below(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]), np.arange(2), np.array([0]), np.array([2.0]))
+    array([[3.],
+           [7.]])
+    """
+    S, C = len(features), table.shape[1]
+    # Rows on the same side of every threshold are added up first: a row is then added once, not S times.
+    alike = np.zeros((1 << S, C))
+    for row in rows:
+        sides = 0
+        for s in range(S):
+            sides |= (context[row, features[s]] < threshold[s]) << s
+        for c in range(C):
+            alike[sides, c] += table[row, c]
+    sums = np.zeros((S + 1, C))
+    for sides in range(1 << S):
+        for s in range(S + 1):
+            if s == S or sides >> s & 1:
+                for c in range(C):
+                    sums[s, c] += alike[sides, c]
+    return sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,10 +274,11 @@ class RandomTree:
         self.contexts, self.value, self.settings, self.rng = contexts, value, settings, rng
         self.M, self.n = y.shape
         # Row by row, since rows of a node are picked one by one: y, its square; simulated y.
-        self.tables = (np.concatenate([y, y**2]).T.copy(), np.ascontiguousarray(fresh.T))
+        logged = np.concatenate([y, y**2]).T.copy()
+        self.tables = (logged, np.ascontiguousarray(fresh.T, dtype=np.float64))
         self.floor = -np.inf
         rows = (np.arange(self.n), np.arange(len(self.tables[1])))
-        root_sums = self._sums(rows)
+        root_sums = self._sums(rows, rows[0][:0], np.empty(0))[-1]
         root = int(self._score(root_sums, rng.standard_normal(self.M)).argmin())
         # The variance of the last model, without a bias; set after the root is scored, which has no
         # floor in the public code.
@@ -259,13 +292,12 @@ class RandomTree:
         while stack:
             stack += self._split(*stack.pop())
 
-    def _sums(self, rows: tuple[Ints, Ints]) -> Floats:
-        """Return the sums of y, of its squares and of simulated y over logged and simulated rows (3, M)."""
-        sums = (
-            table[selected].sum(axis=0, dtype=np.float64)
-            for table, selected in zip(self.tables, rows, strict=True)
+    def _sums(self, rows: tuple[Ints, Ints], features: Ints, threshold: Floats) -> Floats:
+        """Return the sums of y, of its squares and of simulated y left of each threshold, and of all (S + 1, 3, M)."""
+        sums = map(
+            sums_below, self.contexts, self.tables, rows, repeat(features), repeat(threshold)
         )
-        return np.concatenate(list(sums)).reshape(3, self.M)
+        return np.concatenate(list(sums), axis=1).reshape(-1, 3, self.M)
 
     def _score(self, sums: Floats, normal: Floats | float) -> Floats:
         """Return variance + squared bias of assignments with these sums (3, ...)."""
@@ -282,24 +314,13 @@ class RandomTree:
         """Search a node; return its two sides when one of its partitions is accepted."""
         if depth >= self.settings.max_depth or len(rows) < 2 * self.settings.min_leaf:
             return []
-        node_sums, node_model = self._sums((rows, fresh)), int(self.nodes[node][0])
-        # The assignment without this node: squared bias is of the whole, so no node can be scored
-        # by itself.
-        base = self.totals - node_sums[:, node_model]
         best = float(self._score(self.totals, self.rng.standard_normal()))
         features, threshold, normal = self._draw(rows)
-        below = [
-            context[selected][:, features] < threshold
-            for context, selected in zip(self.contexts, (rows, fresh), strict=True)
-        ]
-        left = np.concatenate(
-            [
-                side.T.astype(np.float64) @ table[selected].astype(np.float64)
-                for side, table, selected in zip(below, self.tables, (rows, fresh), strict=True)
-            ],
-            axis=1,
-        ).reshape(-1, 3, self.M)  # (S, 3, M)
-        right = node_sums - left
+        sides = self._sums((rows, fresh), features, threshold)
+        left, right = sides[:-1], sides[-1] - sides[:-1]  # (S, 3, M)
+        # The assignment without this node: squared bias is of the whole, so no node can be scored
+        # by itself.
+        base = self.totals - sides[-1][:, int(self.nodes[node][0])]
         sums = base[:, None, None] + (left[..., None] + right[:, :, None, :])  # (S, 3, M, M)
         scores = self._score(sums.swapaxes(0, 1), normal).reshape(len(features), -1)
         least = scores.min(axis=1)
@@ -311,10 +332,13 @@ class RandomTree:
         models = divmod(int(scores[s].argmin()), self.M)
         self.totals = sums[s, :, models[0], models[1]]
         self.nodes[node][1:] = int(features[s]), float(threshold[s])
-        self.choice[rows] = np.where(below[0][:, s], *models)
+        mine, theirs = (
+            context[selected, features[s]] < threshold[s]
+            for context, selected in zip(self.contexts, (rows, fresh), strict=True)
+        )
+        self.choice[rows] = np.where(mine, *models)
         self.nodes += [[model, -1, np.nan] for model in models]
         last = len(self.nodes) - 1
-        mine, theirs = (side[:, s] for side in below)
         return [
             (last - 1, rows[mine], fresh[theirs], depth + 1),
             (last, rows[~mine], fresh[~theirs], depth + 1),
