@@ -1,24 +1,22 @@
 """From results by seed to errors with intervals: MSE, squared bias, variance, coverage, ratios on the same seeds.
 
-Intervals are for 95 %, by Student's t over seeds, at any number of seeds from two on. Those of positive
-numbers (an MSE, a ratio of two) are of their logarithm: value * exp(+- t stderr / value). With normal errors they
-contain the expectation in 88 to 95 % of the studies at 2 to 10 seeds and in 94 % at 30 and more; where a few
-seeds carry the error (heavy tails) no interval from few seeds does.
+Intervals are for 95 %, over seeds, at any number of seeds from two on. Those of positive numbers (an MSE, a
+ratio of two) are of their logarithm and allow for seeds that carry most of the error (`ratio_of_means`): they
+widen with its concentration, up to no bound at all. No interval shows an error that none of its seeds has.
 """
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
+from scipy.special import betaincinv, stdtrit
 
 from counterrank.common.arrays import Floats
 from counterrank.common.errors import ConfigError
-from counterrank.statistics import Interval, Quantity, means_of
+from counterrank.statistics import Interval, means_of
 
 #: Results by column: x (the point or world), seed, estimator, value, low, high, truth, seconds, ...
 Rows = Mapping[str, NDArray[Any]]
@@ -80,16 +78,14 @@ def _errors(errors: Floats) -> Summary:
     """Return MSE = squared bias + variance of errors (seeds,), each with its interval."""
     if not len(errors):
         return {f"{name}{end}": math.nan for name in METRICS for end in ("", "_low", "_high")}
-    mse, mean = means_of([errors**2, errors], None)
-    # Divided by n, not n - 1: then bias and variance add up to the MSE exactly.
-    gradient = mse.gradient - 2.0 * mean.value * mean.gradient
-    variance = replace(mse, value=float(errors.var()), gradient=gradient)
-    low, high = mean.interval(LEVEL)
+    mean = errors.mean()
+    low, high = means_of([errors], None)[0].interval(LEVEL)
     bias = (0.0 if low <= 0.0 <= high else min(low**2, high**2), max(low**2, high**2))
     return {
-        **named("mse", mse.value, positive_interval(mse)),
-        **named("squared_bias", mean.value**2, bias),
-        **named("variance", variance.value, positive_interval(variance)),
+        **named("mse", *ratio_of_means(errors**2)),
+        **named("squared_bias", mean**2, bias),
+        # Divided by n, not n - 1: then bias and variance add up to the MSE exactly.
+        **named("variance", *ratio_of_means((errors - mean) ** 2)),
     }
 
 
@@ -108,19 +104,48 @@ def _share(name: str, held: NDArray[np.bool_]) -> Summary:
     return named(name, k / n, (low, high))
 
 
-def positive_interval(quantity: Quantity) -> Interval:
-    """Return the interval of a quantity that is positive, by its logarithm; NaN from one seed.
+#: An interval that ends further away than this factor says nothing: it has no end.
+UNBOUNDED = 1000.0
 
-    >>> low, high = positive_interval(means_of([np.array([1.0, 4.0])], None)[0])
-    >>> round(low * high, 6)  # the square of the value, 2.5
-    6.25
+
+def ratio_of_means(a: Floats, b: Floats | None = None) -> tuple[float, Interval]:
+    """Return the mean of a (n,), or its ratio to the mean of b of the same seeds, and the interval; all are positive.
+
+    The interval is of the logarithm, NaN from one seed. With u_i = a_i / mean(a) - b_i / mean(b) the standard error is
+    the root of sum(u^2) / (n (n - 1)). Two things make an interval by Student's t too short if few seeds carry the
+    error. Its degrees of freedom are those of the seeds that carry it, not of all: the effective number
+    (sum a)^2 / sum(a^2), or that of b if it is smaller, less one. And the ends are no nearer than those of Hall's
+    transformation (1992, doi:10.1111/j.2517-6161.1992.tb01876.x), which corrects for skewness.
+
+    >>> value, (low, high) = ratio_of_means(np.array([1.0, 2.0, 3.0, 2.0, 2.0]))
+    >>> value, round(low, 2), round(high, 2)
+    (2.0, 1.26, 3.17)
+    >>> ratio_of_means(np.array([1.0, 1.0, 100.0, 1.0, 1.0]))[1]
+    (0.0, inf)
     """
-    value = quantity.value
-    if not value > 0.0:
-        return math.nan, math.nan
-    low, high = quantity.interval(LEVEL)
-    half = (high - low) / 2 / value
-    return value * math.exp(-half), value * math.exp(min(half, 500.0))
+    n, b = len(a), np.ones(len(a)) if b is None else b
+    below = float(b.mean())
+    value = float(a.mean()) / below if below > 0.0 else math.nan
+    if n < 2 or not value > 0.0:
+        return value, (math.nan, math.nan)
+    effect = a / a.mean() - b / below
+    spread = float((effect**2).mean())
+    if not spread > 0.0:
+        return value, (value, value)
+    error, skewness = math.sqrt(spread / (n - 1)), float(((effect / math.sqrt(spread)) ** 3).mean())
+    carrying = min(float(s.sum() ** 2 / (s**2).sum()) for s in (a, b))
+    half = error * float(stdtrit(max(carrying - 1.0, 1e-3), (1.0 + LEVEL) / 2))
+    down, up = (max(half, math.log1p(error * _skewed(sign * skewness, n))) for sign in (-1.0, 1.0))
+    low, high = (math.exp(end) if end < math.log(UNBOUNDED) else math.inf for end in (down, up))
+    return value, (value / low, value * high)
+
+
+def _skewed(skewness: float, n: int) -> float:
+    """Return how many standard errors the upper end lies above a mean: Student's t, by Hall's transformation."""
+    t, slope = float(stdtrit(n - 1, (1.0 + LEVEL) / 2)), skewness / math.sqrt(n)
+    if abs(slope) < 1e-6:
+        return t
+    return 3.0 / slope * (1.0 - math.cbrt(1.0 - slope * (t + slope / 6.0)))
 
 
 def with_interval(summary: Summary, name: str) -> str:
@@ -152,9 +177,9 @@ def paired(rows: Rows, reference: str) -> list[Summary]:
         if name == reference or not common:
             continue
         a, b = (np.array([by_seed[seed] for seed in common]) for by_seed in (squares, base))
-        mean, base_mean = means_of([a, b], None)
-        difference, ratio = mean - base_mean, mean / base_mean
-        (low, high), band = difference.interval(LEVEL), positive_interval(ratio)
+        (difference,) = means_of([a - b], None)
+        low, high = difference.interval(LEVEL)
+        ratio, band = ratio_of_means(a, b)
         comparisons.append(
             {
                 "x": x,
@@ -166,7 +191,7 @@ def paired(rows: Rows, reference: str) -> list[Summary]:
                 "high": high,
                 "closer": float((a < b).mean()),
                 # A ratio without an interval, from one seed, says nothing.
-                **named("ratio", ratio.value if np.isfinite(band[0]) else math.nan, band),
+                **named("ratio", ratio if np.isfinite(band[0]) else math.nan, band),
             }
         )
     return comparisons

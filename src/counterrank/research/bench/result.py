@@ -80,8 +80,8 @@ class BenchResult:
         cells = summarise(self.rows)
         texts = ((s["estimator"], s["x"], with_interval(s, "mse")) for s in cells)
         notes = [
-            "MSE with its 95 % interval over seeds, which is too short where few seeds carry the error, as with "
-            "heavy weights. 95 % intervals of the estimators contained the truth: "
+            "MSE with its 95 % interval over seeds; one without an end says that a few seeds carry the error. "
+            "95 % intervals of the estimators contained the truth: "
             + ", ".join(f"{name} {share}" for name, share in _coverage(cells).items())
         ]
         notes += [

@@ -47,11 +47,10 @@ from counterrank.research.summary import (
     markdown,
     named,
     paired,
-    positive_interval,
+    ratio_of_means,
     summarise,
     with_interval,
 )
-from counterrank.statistics import means_of
 
 #: What tables and pictures call the metrics.
 TITLES = {"mse": "MSE / V²", "squared_bias": "squared bias / V²", "variance": "variance / V²"}
@@ -140,8 +139,8 @@ def paired_table(rows: Rows, reference: str) -> str:
     seeds = min((p["seeds"] for p in comparisons), default=0)
     texts = ((p["estimator"], p["x"], with_interval(p, "ratio")) for p in comparisons)
     note = (
-        f"From the same {seeds} seeds, with 95 % intervals (Student's t of the logarithm), which are too "
-        "short where few seeds carry the error, as with heavy weights."
+        f"From the same {seeds} seeds, with 95 % intervals; one without an end says that a few seeds carry "
+        "the error."
     )
     return grid(f"MSE divided by that of {reference}", texts, note)
 
@@ -190,8 +189,7 @@ def runtime_tables(experiment: Experiment, rows: Rows) -> Iterator[str]:
             if told := published_seconds(experiment.parameter, theirs, x):
                 lines.append((f"published {theirs}", x, f"{told[0]:.4g} (± {told[1]:.3g})"))
         if len(times) == len(_TIMED) and len(times[0]) > 1:
-            fixed, grown = means_of(times, None)
-            relative = named("relative", (grown / fixed).value, positive_interval(grown / fixed))
+            relative = named("relative", *ratio_of_means(times[1], times[0]))
             lines.append(("relative", x, with_interval(relative, "relative")))
         if told := published_seconds(experiment.parameter, "relative", x):
             lines.append(("published relative", x, f"{told:.2f}"))
