@@ -79,13 +79,15 @@ def _errors(errors: Floats) -> Summary:
     if not len(errors):
         return {f"{name}{end}": math.nan for name in METRICS for end in ("", "_low", "_high")}
     mean = errors.mean()
+    # Two seeds are equally far from their mean, whatever they are.
+    variance, band = ratio_of_means((errors - mean) ** 2)
     low, high = means_of([errors], None)[0].interval(LEVEL)
     bias = (0.0 if low <= 0.0 <= high else min(low**2, high**2), max(low**2, high**2))
     return {
         **named("mse", *ratio_of_means(errors**2)),
         **named("squared_bias", mean**2, bias),
         # Divided by n, not n - 1: then bias and variance add up to the MSE exactly.
-        **named("variance", *ratio_of_means((errors - mean) ** 2)),
+        **named("variance", variance, band if len(errors) != 2 else (0.0, math.inf)),
     }
 
 

@@ -217,6 +217,7 @@ def test_intervals_of_errors_worked_by_hand():
     factor = np.exp(2.923 * 0.3162 / 2)
     assert (cell["mse_low"], cell["mse_high"]) == pytest.approx((2 / factor, 2 * factor), rel=1e-3)
     (cell,) = summarise(rows([3.0, 5.0], [2.0, 2.0]), relative=False)
+    assert (cell["variance_low"], cell["variance_high"]) == (0.0, np.inf)
     # The mean error 2 has the standard error 1: its interval contains zero, and ends at 14.7.
     assert (cell["squared_bias_low"], cell["squared_bias_high"]) == pytest.approx(
         (0, 14.7062**2), rel=1e-4

@@ -28,7 +28,8 @@ class Method:
 
     Names beyond those of `counterrank estimators`: "aips (true)" knows each row's behaviour; "aips
     (oracle)" and "aips (oracle .1)" grow the paper's trees on published runs, "aips (oracle printed)" those
-    of its Algorithm 1 and "aips (oracle exhaustive)" those of an exhaustive search, told the same truth;
+    of its Algorithm 1 and "aips (oracle exhaustive)" those of an exhaustive search, told the true bias with an error
+    of .3, or of another one as in "aips (oracle printed .1)";
     "aips (truth)" searches exhaustively with the true bias, "aips (pasif)" minimises another MSE
     estimate, "aips (printed)" and "aips (published)" search as Algorithm 1 and as the authors' code. The
     last four also exist of `aips-pairs`.
@@ -60,12 +61,11 @@ class Method:
             return cls.from_estimator(_imported_estimator(name), source=name)
         if name == "aips (true)":
             return cls(name, AIPS(behavior="log"), name)
-        told = figures.oracle_noise(name) is not None or name in figures.GROWTHS
-        if told or (word in _TREES and form == "truth"):
+        if figures.told(name) or (word in _TREES and form == "truth"):
             return cls(name, source=name)
         if word not in _TREES or not form:
             return cls(name, get_estimator(name), name)
-        if form in figures.GROWTHS.values():
+        if form in figures.GROWTHS:
             return cls(name, _TREES[word](behavior=BehaviorTree(growth=form)), name)
         return cls(name, _TREES[word](behavior=BehaviorTree(mse=mse_estimate(form))), name)
 
@@ -85,22 +85,17 @@ class Method:
         if self.estimator is not None:
             return self.estimator
         word = self.source or self.name
-        noise = figures.oracle_noise(word)
-        if noise is not None and trial.run is not None:
+        growth, noise = figures.told(word) or ("exhaustive", 0.0)
+        if not growth and trial.run is not None:
             return AIPS(behavior=oracle_assignment(trial.run, trial.log, noise))
-        if noise is not None or trial.values is None:
+        if not growth or trial.values is None:
             where = "published runs" if trial.values is not None else "simulated worlds"
             raise ConfigError(f"'{self.name}' is told the truth of {where}; this is none")
-        if word in figures.GROWTHS:
-            return AIPS(
-                behavior=BehaviorTree(
-                    candidates="paper" if trial.run is None else "published",
-                    mse=Oracle(values=trial.values, noise=figures.ORACLE_NOISE),
-                    growth=figures.GROWTHS[word],
-                )
-            )
-        tree = BehaviorTree(mse=Oracle(values=trial.values))
-        return _TREES[word.partition(" (")[0]](behavior=tree)
+        oracle = Oracle(values=trial.values, noise=noise)
+        if not noise:
+            return _TREES[word.partition(" (")[0]](behavior=BehaviorTree(mse=oracle))
+        candidates = "paper" if trial.run is None else "published"
+        return AIPS(behavior=BehaviorTree(candidates=candidates, mse=oracle, growth=growth))
 
 
 def describe(estimator: Estimator) -> str:

@@ -37,7 +37,7 @@ from counterrank.research.paper.figures import (
     ORACLE_NOISE,
     Experiment,
     Picture,
-    oracle_noise,
+    told,
 )
 from counterrank.research.summary import (
     Rows,
@@ -99,7 +99,7 @@ def published(figure: str, metric: str, estimator: str, x: float) -> float | Non
     """
     table = published_table()
     # One curve was published, whichever way its runs were made.
-    if oracle_noise(estimator) == ORACLE_NOISE:
+    if told(estimator) == ("", ORACLE_NOISE):
         estimator = "aips (oracle)"
     if x not in table["x"].get(figure, ()) or estimator not in table[figure][metric]:
         return None
@@ -186,8 +186,8 @@ def runtime_tables(experiment: Experiment, rows: Rows) -> Iterator[str]:
                 seconds = cell["seconds"] + cell["drawing"]
                 times.append(seconds)
                 lines.append((ours, x, _spread(seconds)))
-            if told := published_seconds(experiment.parameter, theirs, x):
-                lines.append((f"published {theirs}", x, f"{told[0]:.4g} (± {told[1]:.3g})"))
+            if printed := published_seconds(experiment.parameter, theirs, x):
+                lines.append((f"published {theirs}", x, f"{printed[0]:.4g} (± {printed[1]:.3g})"))
         if len(times) == len(_TIMED) and len(times[0]) > 1:
             relative = named("relative", *ratio_of_means(times[1], times[0]))
             lines.append(("relative", x, with_interval(relative, "relative")))
