@@ -142,8 +142,8 @@ class BenchResult:
             points = [s for s in cells if s["estimator"] == name and s["mse"] > 0]
             place = [worlds.index(s["x"]) + 0.8 * (number + 0.5) / len(names) - 0.4 for s in points]
             mse, low, high = (np.array([s[key] for s in points]) for key in _BAND)
-            # One seed has no interval, and a missing one is not drawn.
-            ends = np.nan_to_num([mse - low, high - mse])
+            # An interval without an end is not drawn, as none is of one seed.
+            ends = np.where(np.isfinite(high), [mse - low, high - mse], 0.0)
             axis.errorbar(mse, place, xerr=ends, fmt="o", ms=4, label=name)
         axis.set(xscale="log", xlabel="MSE / V²", yticks=range(len(worlds)), yticklabels=worlds)
         axis.invert_yaxis()
