@@ -26,6 +26,8 @@ from counterrank.kernels.jit import jit
 #: Rounded numbers are recognised up to this many decimals.
 DECIMALS = 4
 _WHOLE = "the logging policy was given as a whole, not as numbers"
+#: Full rankings laid side by side.
+_BESIDE = 16
 #: Full rankings from which numbers may show what they mean.
 FULL = 50
 
@@ -212,7 +214,17 @@ def number_sums(batch: RankingLog, subject: Subject) -> Floats:
         out[0] = subject.items(batch)[: values.shape[1]]
         by_position = values.shape[1] == batch.K
         lengths = batch.lengths if by_position else np.ones(batch.n, np.int64)
-        inverse_sums(np.ascontiguousarray(values), lengths, out[1:])
+        full = lengths.min() == values.shape[1]
+        even = batch.n // _BESIDE * _BESIDE if full else 0
+        # Full rankings side by side: loops over a handful of positions are short.
+        wide = np.ascontiguousarray(values[:even]).reshape(-1, _BESIDE * values.shape[1])
+        for part, ends in (
+            (wide, np.full(len(wide), wide.shape[1])),
+            (np.ascontiguousarray(values[even:]), lengths[even:]),
+        ):
+            sums = np.zeros((3, part.shape[1]))
+            inverse_sums(part, ends, sums)
+            out[1:] += sums.reshape(3, -1, values.shape[1]).sum(axis=1)
         return out
 
     return subject.cached("numbers", batch, summed)

@@ -565,6 +565,8 @@ BINS = 4096
 PAIRS, SOME = 300, 200
 #: By how many positions the item above or below a slot is moved to stand at it.
 SLOTS = {"above": 1, "below": -1}
+#: Rows whose terms stand side by side.
+TERM_ROWS = 64
 #: Rewards from which something must explain them, and standard errors that are an explanation.
 REWARDS, EXPLAINED = 1000, 3.0
 
@@ -638,13 +640,15 @@ def page_sums(
     page's item, the mean of that page's other positions, the other page's where all rewards stand there,
     and the reward itself.
     """
-    width, size, cells = items.shape[1], means.shape[0], 0.0
-    count, alone, x = np.zeros(size), np.zeros(size), np.zeros((5, width))
+    n, width, cells = rows.shape[0], items.shape[1], 0.0
+    count, alone = np.zeros(means.shape[0]), np.zeros(means.shape[0])
+    # Terms of some rows side by side: sums over a handful of positions are slow.
+    x = np.zeros((5, TERM_ROWS * width))
     # Where all rewards stand at another page, none tells of its own items: effects are those of the other
     # page's items then, which the first turn sums.
     for turn in range(2):
-        for i in range(rows.shape[0]):
-            row, paired_row = rows[i], paired[i]
+        for i in range(n):
+            row, paired_row, first = rows[i], paired[i], i % TERM_ROWS * width
             # The other page's items, on the side of the row.
             side = items[row, 0] & ~(BINS - 1)
             page = 0.0
@@ -658,17 +662,19 @@ def page_sums(
                     count[item] += valid
                     alone[item] += valid * off[row, k]
                     continue
-                x[0, k], x[1, k] = valid * means[items[row, k]], valid * means[item]
-                x[2, k] = (valid * page - x[1, k]) / max(width - 1, 1)
-                x[3, k], x[4, k] = valid * alone[(item + BINS) % size], valid * off[row, k]
+                at = first + k
+                x[0, at], x[1, at] = valid * means[items[row, k]], valid * means[item]
+                x[2, at] = (valid * page - x[1, at]) / max(width - 1, 1)
+                x[3, at], x[4, at] = valid * alone[item ^ BINS], valid * off[row, k]
                 cells += valid
-            for a in range(5 if turn else 0):
+            filled = turn and (i == n - 1 or i % TERM_ROWS == TERM_ROWS - 1)
+            for a in range(5 if filled else 0):
                 for b in range(a + 1):
                     product = 0.0
-                    for k in range(width):
-                        product += x[a, k] * x[b, k]
+                    for j in range(first + width):
+                        product += x[a, j] * x[b, j]
                     gram[a, b] += product
-        for item in range(size):
+        for item in range(count.shape[0]):
             alone[item] /= count[item] + 5.0
     return cells
 

@@ -424,7 +424,11 @@ class RankingLog:
         }
         stretch = isinstance(rows, slice) and rows.step in (None, 1)
         start = self.start + (rows.indices(self.n)[0] if isinstance(rows, slice) else 0)
-        selected = None if stretch and self.selected is None else self.numbers[rows]
+        selected = None
+        if not stretch or self.selected is not None:
+            # Of a few rows of a long stretch their numbers alone are written out.
+            few = self.selected is None and not isinstance(rows, slice)
+            selected = self.start + np.asarray(rows) if few else self.numbers[rows]
         return self.changed(candidates=cut, start=start, selected=selected, **arrays, **named)
 
     def changed(self, **fields: Any) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +16,10 @@ from counterrank.kernels.jit import vector_jit
 
 #: Below this multiple of the mean square, a difference of two large sums is rounding, not spread.
 _ROUNDING = 8 * np.finfo(np.float64).eps
+
+
+#: Rows of columns that stand beside each other at a time.
+_BESIDE = 8192
 
 
 class Sample(Protocol):
@@ -134,14 +138,23 @@ def sums_of(
     >>> found.total.tolist(), found.covariance(np.ones((1, 1))).tolist()
     ([4.0], [[1.0]])
     """
-    rows = np.stack(columns)  # (T, n)
+    T, n = len(columns), len(columns[0])
+    total, gram, absolute = np.zeros(T), np.zeros((T, T)), np.zeros(T)
+    room = np.empty(T * min(n, _BESIDE))
     # Weights too large for a number are reported by the estimator they belong to.
     with np.errstate(over="ignore", invalid="ignore"):
-        table = None if bucket is None else unit_sums(rows, bucket, weight=weight)
-        total, gram = rows.sum(axis=1), rows @ rows.T
-        absolute = absolute_sums(rows)
+        # In parts that stay in the cache while they are read three times.
+        for first in range(0, n, _BESIDE):
+            part = min(_BESIDE, n - first)
+            rows = room[: T * part].reshape(T, part)
+            for column, row in zip(columns, rows, strict=True):
+                row[:] = column[first : first + part]
+            total += rows.sum(axis=1)
+            gram += rows @ rows.T
+            absolute += absolute_sums(rows)
+        table = None if bucket is None else unit_sums(columns, bucket, weight=weight)
         size = None if weight is None else float(weight.sum())
-        return Sums(rows.shape[1], total, gram, table, absolute, size)
+        return Sums(n, total, gram, table, absolute, size)
 
 
 @vector_jit
@@ -157,12 +170,12 @@ def absolute_sums(rows: Floats) -> Floats:
 
 
 def unit_sums(
-    rows: Floats,
+    rows: Iterable[Floats],
     bucket: NDArray[np.int64],
     buckets: int = hashing.BUCKETS,
     weight: Floats | None = None,
 ) -> Floats:
-    """Return the sums by bucket (buckets, T + 1) of columns (T, n), with the number of rows or their weight last."""
+    """Return the sums by bucket (buckets, T + 1) of T columns (n,), with the number of rows or their weight last."""
     counted = (*rows, np.ones(len(bucket)) if weight is None else weight)
     return np.stack([np.bincount(bucket, column, buckets) for column in counted], axis=1).astype(
         float

@@ -334,10 +334,10 @@ def top_rows_of(rows: slice | Ints, totals: Floats) -> TopRows:
         # all: only rows that reach it are sorted. What ties with it goes on, so that ties are settled
         # by row number and not by the cut of the log.
         group_count = max(len(totals) // _TOGETHER, KEPT)
-        parts = totals[: len(totals) // group_count * group_count].reshape(-1, group_count)
-        peaks = np.maximum(parts.max(axis=0), -parts.min(axis=0))
-        line = np.partition(peaks, -KEPT)[-KEPT]
-        near = np.flatnonzero((totals >= line) | (totals <= -line))
+        size = np.abs(totals)
+        parts = size[: len(size) // group_count * group_count].reshape(-1, group_count)
+        line = np.partition(parts.max(axis=0), -KEPT)[-KEPT]
+        near = np.flatnonzero(size >= line)
     return TopRows(
         *_largest(near + rows.start if isinstance(rows, slice) else rows[near], totals[near])
     )
