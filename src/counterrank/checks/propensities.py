@@ -218,12 +218,12 @@ def number_sums(batch: RankingLog, subject: Subject) -> Floats:
         even = batch.n // _BESIDE * _BESIDE if full else 0
         # Full rankings side by side: loops over a handful of positions are short.
         wide = np.ascontiguousarray(values[:even]).reshape(-1, _BESIDE * values.shape[1])
-        for part, ends in (
+        for rows, ends in (
             (wide, np.full(len(wide), wide.shape[1])),
             (np.ascontiguousarray(values[even:]), lengths[even:]),
         ):
-            sums = np.zeros((3, part.shape[1]))
-            inverse_sums(part, ends, sums)
+            sums = np.zeros((3, rows.shape[1]))
+            inverse_sums(rows, ends, sums)
             out[1:] += sums.reshape(3, -1, values.shape[1]).sum(axis=1)
         return out
 

@@ -662,10 +662,10 @@ def page_sums(
                     count[item] += valid
                     alone[item] += valid * off[row, k]
                     continue
-                at = first + k
-                x[0, at], x[1, at] = valid * means[items[row, k]], valid * means[item]
-                x[2, at] = (valid * page - x[1, at]) / max(width - 1, 1)
-                x[3, at], x[4, at] = valid * alone[item ^ BINS], valid * off[row, k]
+                cell = first + k
+                x[0, cell], x[1, cell] = valid * means[items[row, k]], valid * means[item]
+                x[2, cell] = (valid * page - x[1, cell]) / max(width - 1, 1)
+                x[3, cell], x[4, cell] = valid * alone[item ^ BINS], valid * off[row, k]
                 cells += valid
             filled = turn and (i == n - 1 or i % TERM_ROWS == TERM_ROWS - 1)
             for a in range(5 if filled else 0):

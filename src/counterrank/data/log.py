@@ -427,8 +427,8 @@ class RankingLog:
         selected = None
         if not stretch or self.selected is not None:
             # Of a few rows of a long stretch their numbers alone are written out.
-            few = self.selected is None and not isinstance(rows, slice)
-            selected = self.start + np.asarray(rows) if few else self.numbers[rows]
+            by_number = self.selected is None and not isinstance(rows, slice)
+            selected = self.start + np.asarray(rows) if by_number else self.numbers[rows]
         return self.changed(candidates=cut, start=start, selected=selected, **arrays, **named)
 
     def changed(self, **fields: Any) -> Self:

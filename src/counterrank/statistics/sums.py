@@ -145,10 +145,10 @@ def sums_of(
     with np.errstate(over="ignore", invalid="ignore"):
         # In parts that stay in the cache while they are read three times.
         for first in range(0, n, _BESIDE):
-            part = min(_BESIDE, n - first)
-            rows = room[: T * part].reshape(T, part)
+            count = min(_BESIDE, n - first)
+            rows = room[: T * count].reshape(T, count)
             for column, row in zip(columns, rows, strict=True):
-                row[:] = column[first : first + part]
+                row[:] = column[first : first + count]
             total += rows.sum(axis=1)
             gram += rows @ rows.T
             absolute += absolute_sums(rows)
