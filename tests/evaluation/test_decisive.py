@@ -8,9 +8,9 @@ from tests.evaluation.logs import gentle_log
 
 import counterrank as cr
 from counterrank.estimators.base import Lift
-from counterrank.evaluation.metric_table import decided
+from counterrank.evaluation.metric_table import decision, standing
 from counterrank.report.forest import outcome
-from counterrank.statistics import Number
+from counterrank.statistics import ONCE, Number
 
 
 def lift(low, high, relative_low, relative_high):
@@ -51,19 +51,26 @@ def test_mark_and_decision_agree_where_the_relative_interval_alone_excludes_zero
     assert {row.code for row in result.decision.reasons} <= {"primary-open", "primary-evidence"}
 
 
+class Earned:
+    """What a target earns, of which only the lift and the relative lift are known."""
+
+    def __init__(self, lift, relative):
+        self.lift, self.relative = lift, relative
+
+    def __sub__(self, _):
+        return SimpleNamespace(number=lambda *_: self.lift)
+
+    def relative_to(self, _):
+        return SimpleNamespace(interval=lambda *_: self.relative)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize(("relative_low", "action"), [(0.01, "ship"), (-0.01, "test")])
 def test_the_decision_waits_where_the_relative_lift_may_be_zero(relative_low, action, turned):
     low, high, relative_high, sign = 0.1, 2.0, 0.2, 1.0
     if turned:
         low, high, relative_low, relative_high = -high, -low, -relative_high, -relative_low
-    numbers = Number(sign, 1.0, low, high), Number(sign, 1.0, relative_low, relative_high)
-    estimate = SimpleNamespace(
-        lift=lift(low, high, relative_low, relative_high), lift_at=lambda level: numbers, not_estimable="",
-    )  # fmt: skip
-    primary = SimpleNamespace(
-        name="clicks", lower_is_better=turned, estimate=lambda target: estimate,
-        verdict=SimpleNamespace(level_of=lambda target: "reliable", reasons=()),
-    )  # fmt: skip
-    table = SimpleNamespace(candidates=["new"], options=SimpleNamespace(level=0.95))
-    assert decided(primary, (), table).action == action
+    values = Earned(Number(sign, 1.0, low, high), (relative_low, relative_high)), None
+    metric = SimpleNamespace(lower_is_better=turned)
+    standings = {"new": standing(values, metric, "reliable", 0.95, ONCE, 1)}
+    assert decision("clicks", standings).action == action

@@ -1,23 +1,41 @@
-"""The table of a test, read: lifts of each metric, in groups of rows, and what they say of guardrails."""
+"""The lifts of a test: how each is read, in groups of rows, what they say of guardrails, and what to do."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from counterrank.common.arrays import Ints
-from counterrank.common.findings import WARNED, Finding
+from counterrank.common.findings import FAILED, WARNED, Finding
 from counterrank.common.texts import in_percent
 from counterrank.data.columns import segmentation
-from counterrank.evaluation.abtest_result import UNKNOWN, Arm, ArmLift, ArmMetric
+from counterrank.evaluation.abtest_result import (
+    UNKNOWN,
+    Action,
+    Arm,
+    ArmDecision,
+    ArmLift,
+    ArmMetric,
+)
 from counterrank.evaluation.arm_checks import CHECK, ROUNDING
 from counterrank.evaluation.arm_table import ArmTable, Pair, ServedRows
 from counterrank.evaluation.comparisons import lifts_in_groups
-from counterrank.evaluation.metric_table import Rail
-from counterrank.evaluation.result import Segment
-from counterrank.metrics import Guardrail, Metric, Metrics
+from counterrank.evaluation.exploration import rows_for
+from counterrank.evaluation.metric_table import (
+    HOLD,
+    OPEN,
+    SHIP,
+    TEST,
+    Rail,
+    decision,
+    judged,
+    standing,
+)
+from counterrank.evaluation.result import GuardrailResult, Segment
+from counterrank.metrics import Metric, Metrics
 from counterrank.statistics import Looks, Quantity, contrast
 
 #: Below this share of rows that both rankers could have shown, rows say nothing of each other.
@@ -31,34 +49,53 @@ _ALONE = (
     "both rankers could have shown the page in only {share} of the rows, so rows of one ranker say "
     "little about the other; only context and models make the interval shorter"
 )
-#: The rows of a group of a column, with the label of the group.
-Group = tuple[str, str, Ints]
+_ACTIONS: dict[str, Action] = {SHIP: "ship", HOLD: "stop", TEST: "go on"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ArmLifts:
-    """The lifts of a test: which pairs of arms, at which level, and what speaks against weights.
+    """The lifts of a test over its baseline: each pair of arms is the baseline and another.
 
-    `doubts` are findings against the weights of a pair; `groups` are rows by column and label.
+    `segments` are the columns whose groups are reported; `doubts` are findings against the weights of a pair.
     """
 
     rows: ServedRows
     table: ArmTable
     metrics: Metrics
     pairs: Sequence[Pair]
+    segments: Sequence[str]
     level: float
     looks: Looks
     doubts: Mapping[Pair, Sequence[Finding]]
 
-    def name(self, pair: Pair) -> str:
-        """Return the arm that is compared with the baseline."""
-        return self.rows.names[pair[1]]
+    @property
+    def primary(self) -> Metric:
+        """The metric that decides."""
+        return self.metrics.metric(self.metrics.primary)
 
-    def metric(self, metric: Metric, segments: Sequence[str]) -> ArmMetric:
+    @cached_property
+    def groups(self) -> dict[tuple[str, str], tuple[int, ArmTable | None]]:
+        """How many rows are in each group, by column and label, and their table."""
+        log, columns = self.rows.log, dict.fromkeys([*self.segments, *self.metrics.columns])
+        return {
+            (column, label): (len(inside), self.table.group(inside))
+            for column in columns
+            for label, inside in segmentation(log, column).groups(log)
+        }
+
+    @cached_property
+    def lifts(self) -> dict[tuple[str, Pair], ArmLift]:
+        """Both readings of every lift, and which of them to report, by metric and pair."""
+        return {
+            (metric.name, pair): self._lift(metric, pair)
+            for metric in self.metrics.all_metrics
+            for pair in self.pairs
+        }
+
+    def metric(self, metric: Metric) -> ArmMetric:
         """Return what is known of one metric."""
         units, counts = self.rows.strata.units_by_arm, np.bincount(self.rows.strata.arm)
         earned = [self.table.metric(metric, index) for index in range(len(self.rows.names))]
-        groups = [group for column in segments for group in self.groups(column)]
         arms = tuple(
             Arm(name, int(n), int(size), value.value, value.stderr)
             for name, n, size, value in zip(self.rows.names, counts, units, earned, strict=True)
@@ -67,16 +104,18 @@ class ArmLifts:
             metric.name,
             metric.name == self.metrics.primary,
             arms,
-            tuple(self.lift(metric, pair) for pair in self.pairs),
+            tuple(self.lifts[metric.name, pair] for pair in self.pairs),
             metric.text,
             metric.unit,
             metric.lower_is_better,
-            tuple(row for pair in self.pairs for row in self.segments(metric, pair, groups)),
+            tuple(row for pair in self.pairs for row in self._segments(metric, pair)),
         )
 
-    def lift(self, metric: Metric, pair: Pair) -> ArmLift:
+    def _lift(self, metric: Metric, pair: Pair) -> ArmLift:
         """Return both readings of a lift, and which of them to report."""
-        plain, pooled = (self.table.lift(metric, pair, pooled=pooled) for pooled in (False, True))
+        plain, pooled = (
+            contrast(*self.table.pair(metric, pair, pooled=pooled)) for pooled in (False, True)
+        )
         wide, short = (quantity.number(self.level, self.looks) for quantity, _ in (plain, pooled))
         apart, slack = (plain[0] - pooled[0]).number(CHECK, self.looks), ROUNDING * wide.width
         apart = replace(apart, low=apart.low - slack, high=apart.high + slack)
@@ -90,9 +129,10 @@ class ArmLifts:
         if shared < HARDLY:
             text = _ALONE.format(share=in_percent(shared))
             notes.append(Finding("no-common-pages", WARNED, text))
+        source, to = pair
         return ArmLift(
-            self.rows.names[pair[0]],
-            self.name(pair),
+            self.rows.names[source],
+            self.rows.names[to],
             plain=wide,
             pooled=short,
             apart=apart,
@@ -103,25 +143,22 @@ class ArmLifts:
             relative=(pooled if trusted else plain)[1].number(self.level, self.looks),
         )
 
-    def weighed(self, metric: Metric, pair: Pair) -> Pair | None:
-        """Return the pair where the pooled lift is reported, None where the plain difference is."""
-        return pair if self.lift(metric, pair).headline == "pooled" else None
+    def values(
+        self, metric: Metric, pair: Pair, table: ArmTable | None
+    ) -> tuple[Quantity, Quantity] | None:
+        """Return what an arm and the baseline earn by the reported reading; None where an arm is hardly there."""
+        pooled = self.lifts[metric.name, pair].headline == "pooled"
+        return None if table is None else table.pair(metric, pair, pooled=pooled)
 
-    def reported(self, metric: Metric, pair: Pair) -> tuple[Quantity, Quantity]:
-        """Return the lift and the relative lift that are reported, as quantities."""
-        return self.table.lift(metric, pair, pooled=self.weighed(metric, pair) is not None)
-
-    def groups(self, column: str) -> Iterator[Group]:
-        """Yield the groups of rows of a column."""
-        for label, inside in segmentation(self.rows.log, column).groups(self.rows.log):
-            yield column, label, inside
-
-    def segments(self, metric: Metric, pair: Pair, groups: Sequence[Group]) -> Iterator[Segment]:
+    def _segments(self, metric: Metric, pair: Pair) -> Iterator[Segment]:
         """Yield the lift in each group, adjusted for looking at all of them."""
-        weighed = self.weighed(metric, pair)
-        pairs = [self._in_group(metric, pair, weighed, inside) for *_, inside in groups]
+        reading = self.lifts[metric.name, pair]
+        groups = {group: rows for group, rows in self.groups.items() if group[0] in self.segments}
+        pairs = [self.values(metric, pair, table) for _, table in groups.values()]
         lifts = lifts_in_groups(pairs, self.level, self.looks)
-        for (column, label, inside), values, lift in zip(groups, pairs, lifts, strict=True):
+        for ((column, label), (n, _)), values, lift in zip(
+            groups.items(), pairs, lifts, strict=True
+        ):
             earned = UNKNOWN if values is None else values[0].number(self.level, self.looks)
             yield Segment(
                 earned.value,
@@ -130,44 +167,104 @@ class ArmLifts:
                 earned.high,
                 column=column,
                 label=label,
-                target=self.name(pair),
-                estimator="plain" if weighed is None else "pooled",
-                n=len(inside),
-                ess=float(len(inside)),
+                target=reading.to,
+                estimator=reading.headline,
+                n=n,
+                ess=float(n),
                 lift=lift,
                 evidence="insufficient" if values is None else "reliable",
             )
 
-    def _in_group(
-        self, metric: Metric, pair: Pair, weighed: Pair | None, inside: Ints
-    ) -> tuple[Quantity, Quantity] | None:
-        """Return what the second and the first arm of a pair earn in a group of rows.
+    def rails(self, pair: Pair) -> Iterator[Rail]:
+        """Yield the lifts of an arm that guardrails limit, in all rows or in each of their groups."""
+        name = self.rows.names[pair[1]]
+        for guardrail in self.metrics.guardrails:
+            tables: dict[str, ArmTable | None] = {"": self.table}
+            if guardrail.by:
+                tables = {
+                    label: table
+                    for (column, label), (_, table) in self.groups.items()
+                    if column == guardrail.by
+                }
+            metric = self.metrics.metric(guardrail.metric)
+            for label in guardrail.among([*tables]):
+                values = self.values(metric, pair, tables[label])
+                yield Rail.of_values(guardrail, name, values, "reliable", label)
 
-        None where an arm is hardly there.
-        """
-        table = self.table.group(inside)
-        if table is None:
+    def rows_to_see(self, size: float, lift: Quantity | None) -> int | None:
+        """Return the rows in all from which a lift of this size is seen with a chance of 80 %."""
+        n = self.rows.log.n
+        if lift is None or not (size > 0 and lift.stderr > 0):
             return None
-        source, to = pair
-        return table.metric(metric, to, weighed), table.metric(metric, source, weighed)
+        level = min(self.looks.level(self.level, n), 1 - 1e-12)
+        return rows_for(size, n, lift.stderr, level=level)
 
-    def rails(self, pair: Pair) -> list[Rail]:
-        """Return the lifts of an arm that guardrails limit."""
-        return [
-            rail for guardrail in self.metrics.guardrails for rail in self._rails(guardrail, pair)
+
+def decide(
+    lifts: ArmLifts,
+    findings: Sequence[Finding],
+    *,
+    practical: float,
+    rows_a_day: float | None,
+) -> tuple[list[GuardrailResult], ArmDecision]:
+    """Return what guardrails say, and what to do; of several arms to ship, the one whose lift is surely largest.
+
+    An arm that is not better although the test is large enough to see a lift of `practical` is stopped.
+    """
+    primary, n = lifts.primary, lifts.rows.log.n
+    candidates = {lifts.rows.names[pair[1]]: pair for pair in lifts.pairs}
+    rails = {name: [*lifts.rails(pair)] for name, pair in candidates.items()}
+    results = {name: judged(rows, lifts.level, lifts.looks) for name, rows in rails.items()}
+    guardrails = [result for rows in results.values() for result in rows]
+    broken = tuple(finding for finding in findings if finding.status is FAILED)
+    if broken:
+        stopped = dict.fromkeys(candidates, "stop")
+        return guardrails, ArmDecision("stop", broken, None, stopped, practical=practical)
+    values = {name: lifts.values(primary, pair, lifts.table) for name, pair in candidates.items()}
+    standings = {
+        name: standing(pair, primary, "reliable", lifts.level, lifts.looks, len(candidates))
+        for name, pair in values.items()
+    }
+    proposed = decision(primary.name, standings, guardrails)
+    actions = {name: _ACTIONS[action] for name, action in proposed.targets.items()}
+    reasons = [*proposed.reasons]
+    totals: list[int | None] = [n + 1]
+    for name, pair in values.items():
+        if actions[name] != "go on" or pair is None:
+            continue
+        undecided = standings[name][0] <= 0
+        total = lifts.rows_to_see(practical, contrast(*pair)[1]) if undecided else 0
+        if undecided and total is not None and total <= n:
+            actions[name] = "stop"
+            reasons = [reason for reason in reasons if reason.target != name]
+            reasons.append(_enough(name, primary.name, practical))
+            continue
+        # Open guardrails are settled later where nothing changes.
+        totals += [total] + [
+            lifts.rows_to_see(abs(result.limit), rail.lift)
+            for rail, result in zip(rails[name], results[name], strict=True)
+            if result.status == OPEN
         ]
+    order: tuple[Action, ...] = ("ship", "go on", "stop")
+    action = next(possible for possible in order if possible in actions.values())
+    # Beyond reach where one of them is.
+    rows = None if action != "go on" or None in totals else max(filter(None, totals)) - n
+    return guardrails, ArmDecision(
+        action,
+        tuple(reason for reason in reasons if actions.get(str(reason.target)) == action),
+        proposed.target,
+        dict(actions),
+        rows,
+        None if rows is None or not rows_a_day else float(math.ceil(rows / rows_a_day)),
+        practical,
+    )
 
-    def _rails(self, guardrail: Guardrail, pair: Pair) -> Iterator[Rail]:
-        """Yield the lift that a guardrail limits, in all rows or in each of its groups."""
-        metric, name = self.metrics.metric(guardrail.metric), self.name(pair)
-        which = 1 if guardrail.relative else 0
-        if not guardrail.by:
-            yield Rail(guardrail, name, self.reported(metric, pair)[which], "reliable")
-            return
-        weighed = self.weighed(metric, pair)
-        groups = {label: inside for _, label, inside in self.groups(guardrail.by)}
-        for label in guardrail.among([*groups]):
-            values = self._in_group(metric, pair, weighed, groups[label])
-            lift = None if values is None else contrast(*values)[which]
-            evidence = "insufficient" if values is None else "reliable"
-            yield Rail(guardrail, name, lift, evidence, label)
+
+def _enough(name: str, metric: str, practical: float) -> Finding:
+    return Finding(
+        "primary-enough",
+        FAILED,
+        f"'{name}' is not better in '{metric}', the primary, although the test would show a lift of "
+        f"{in_percent(practical)} four times in five",
+        target=name,
+    )

@@ -1,9 +1,9 @@
 """What the arms of a test earn: every metric of every arm, as quantities over the same units.
 
-    table.metric(metric, arm)            from the rows that the arm served
-    table.metric(metric, arm, pair)      from all rows, by the weights of two arms that are compared
-    table.lift(metric, pair)             the lift of the second arm over the first, and the relative lift
-    table.group(rows)                    the table of a group of rows
+    table.metric(metric, arm)                 from the rows that the arm served
+    table.metric(metric, arm, pair)           from all rows, by the weights of two arms that are compared
+    table.pair(metric, pair, pooled=True)     what the second arm of a pair and the first one earn
+    table.group(rows)                         the table of a group of rows
 
 Every number of a row is made once. Groups, ratios, lifts and guardrails are operations on quantities.
 """
@@ -28,7 +28,7 @@ from counterrank.estimators import (
     refuse_unserved,
 )
 from counterrank.metrics import IMPRESSIONS, Measure, Metric, Metrics, constant, measured
-from counterrank.statistics import Quantity, Strata, adjusted_mean, contrast, mean_of
+from counterrank.statistics import Quantity, Strata, adjusted_mean, mean_of
 
 #: The numbers of the baseline and of the arm that is compared with it.
 Pair = tuple[int, int]
@@ -133,11 +133,10 @@ class ArmTable:
         values = [self.value(measure, arm, pair) for measure in metric.measures]
         return values[0] if len(values) == 1 else values[0] / values[1]
 
-    def lift(self, metric: Metric, pair: Pair, *, pooled: bool) -> tuple[Quantity, Quantity]:
-        """Return the lift of the second arm of a pair over the first, and the relative lift."""
-        weighed = pair if pooled else None
-        base, value = (self.metric(metric, arm, weighed) for arm in pair)
-        return contrast(value, base)
+    def pair(self, metric: Metric, pair: Pair, *, pooled: bool) -> tuple[Quantity, Quantity]:
+        """Return what the second arm of a pair earns, and what the first one does."""
+        base, value = (self.metric(metric, arm, pair if pooled else None) for arm in pair)
+        return value, base
 
     def group(self, inside: Ints) -> ArmTable | None:
         """Return the table of some rows; None where an arm has fewer than two units there."""

@@ -10,7 +10,6 @@ import numpy as np
 from counterrank.checks import days_of
 from counterrank.common.blas import single_blas_thread
 from counterrank.common.errors import ConfigError
-from counterrank.common.findings import Finding
 from counterrank.common.options import LEVEL, SEED, SHARE
 from counterrank.common.texts import comma_separated
 from counterrank.evaluation.abtest_result import ABTest
@@ -20,8 +19,7 @@ from counterrank.evaluation.arm_checks import (
     sample_ratio,
     wrong_weights,
 )
-from counterrank.evaluation.arm_decision import Candidate, decide
-from counterrank.evaluation.arm_lifts import ArmLifts
+from counterrank.evaluation.arm_lifts import ArmLifts, decide
 from counterrank.evaluation.arm_table import ArmTable, ServedRows
 from counterrank.evaluation.arms import labels_of, with_arms
 from counterrank.evaluation.request import SEQUENTIAL_ROWS
@@ -138,43 +136,27 @@ def abtest(  # noqa: PLR0913
     a_day = None if time is None else test_log.n / len(np.unique(days_of(test_log, time)))
     ratio, mismatch = sample_ratio(rows, planned)
     notes = (*mismatch, *findings_of_test(rows))
-    lifts = _lifts(rows, metrics, names.index(base), notes, level=level, looks=looks, seed=seed)
-    candidates = [Candidate.compared(lifts, pair) for pair in lifts.pairs]
-    return ABTest(
-        tuple(lifts.metric(metric, segments) for metric in metrics.all_metrics),
-        base,
-        level,
-        looks.rows,
-        notes,
-        tuple(result for candidate in candidates for result in candidate.guardrails),
-        decide(lifts, candidates, notes, practical=practical, rows_a_day=a_day),
-        ratio,
-        a_day,
-    )
-
-
-def _lifts(
-    rows: ServedRows,
-    metrics: Metrics,
-    source: int,
-    notes: Sequence[Finding],
-    *,
-    level: float,
-    looks: Looks,
-    seed: int,
-) -> ArmLifts:
-    """Return the lifts over the arm numbered `source`, with what speaks against the weights of each pair."""
-    pairs = [(source, to) for to in range(len(rows.names)) if to != source]
+    source = names.index(base)
+    pairs = [(source, to) for to in range(len(names)) if to != source]
+    # What speaks against the weights of a pair.
     doubts = {
         pair: [
-            *(
-                note
-                for note in notes
-                if note.fatal and note.target in [rows.names[i] for i in pair]
-            ),
+            *(note for note in notes if note.fatal and note.target in [names[i] for i in pair]),
             *wrong_weights(rows, pair, looks),
         ]
         for pair in pairs
     }
     table = ArmTable.from_rows(rows, metrics, pairs, seed)
-    return ArmLifts(rows, table, metrics, pairs, level, looks, doubts)
+    lifts = ArmLifts(rows, table, metrics, pairs, segments, level, looks, doubts)
+    guardrail_rows, action = decide(lifts, notes, practical=practical, rows_a_day=a_day)
+    return ABTest(
+        tuple(lifts.metric(metric) for metric in metrics.all_metrics),
+        base,
+        level,
+        looks.rows,
+        notes,
+        tuple(guardrail_rows),
+        action,
+        ratio,
+        a_day,
+    )

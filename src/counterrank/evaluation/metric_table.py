@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -205,6 +206,21 @@ class Rail:
     evidence: str
     group: str = ""
 
+    @classmethod
+    def of_values(
+        cls,
+        guardrail: Guardrail,
+        target: str,
+        values: tuple[Quantity, Quantity] | None,
+        evidence: str,
+        group: str = "",
+    ) -> Self:
+        """Return the lift of a value over another that a guardrail limits; nothing is known without these."""
+        if values is None:
+            return cls(guardrail, target, None, "insufficient", group)
+        lift, relative = contrast(*values)
+        return cls(guardrail, target, relative if guardrail.relative else lift, evidence, group)
+
 
 def guardrail_results(
     metric_table: MetricTable, results: Sequence[MetricResult]
@@ -230,21 +246,14 @@ def _rails(
         result.verdict.level_of(target),
     )
     if not guardrail.by:
-        return [_rail(guardrail, result.estimate(target), evidence)]
+        return [Rail.of_values(guardrail, target, result.estimate(target).pair, evidence)]
     groups = metric_table.judgements[metric.measures[0]].groups[target]
     by_label = {label: row for (column, label), row in groups.items() if column == guardrail.by}
     return [
-        _rail(guardrail, by_label[label], weakest(enough_rows(by_label[label]), evidence), label)
+        Rail.of_values(guardrail, target, row.pair, weakest(enough_rows(row), evidence), label)
         for label in guardrail.among([*by_label])
+        for row in (by_label[label],)
     ]
-
-
-def _rail(guardrail: Guardrail, estimate: Estimate, evidence: str, group: str = "") -> Rail:
-    if estimate.pair is None:
-        return Rail(guardrail, estimate.target, None, "insufficient", group)
-    lift, relative = contrast(*estimate.pair)
-    limited = relative if guardrail.relative else lift
-    return Rail(guardrail, estimate.target, limited, evidence, group)
 
 
 def judged(rails: Sequence[Rail], level: float, looks: Looks) -> list[GuardrailResult]:
@@ -283,6 +292,11 @@ def _judged(rail: Rail, level: float, looks: Looks) -> GuardrailResult:
     )
 
 
+#: What is known of a target in the primary metric, whose lifts are better when above zero: the lower end
+#: of the lift's interval that holds for all candidates together, the upper end as it is shown, evidence.
+Standing = tuple[float, float, str]
+
+
 def decided(
     primary: MetricResult, guardrails: Sequence[GuardrailResult], metric_table: MetricTable
 ) -> ShipDecision:
@@ -291,22 +305,42 @@ def decided(
     Of several candidates the best is looked for: to be shipped, each must be better at a level that
     holds for all of them together (Bonferroni).
     """
-    candidates = metric_table.candidates
-    level = 1.0 - (1.0 - metric_table.options.level) / max(len(candidates), 1)
+    candidates, options = metric_table.candidates, metric_table.options
+    metric = metric_table.metrics.metric(primary.name)
     standings = {}
     for target in candidates:
         estimate = primary.estimate(target)
-        lift, relative = estimate.lift_at(level)
-        joint, shown = decisive(lift, (relative.low, relative.high)), estimate.lift.decisive
-        low, high = joint[0], shown[1]
-        if primary.lower_is_better:
-            low, high = -joint[1], -shown[0]
         evidence = LEVELS[0] if estimate.not_estimable else primary.verdict.level_of(target)
-        if any(row.fatal and row.blamed for row in primary.verdict.reasons if row.target == target):
-            # What is worth nothing does not say either that a target is worse.
-            low, high = -math.inf, math.inf
-        standings[target] = low, high, evidence
+        fatal = any(
+            row.fatal and row.blamed for row in primary.verdict.reasons if row.target == target
+        )
+        # What is worth nothing does not say either that a target is worse.
+        values = None if fatal else estimate.pair
+        standings[target] = standing(
+            values, metric, evidence, options.level, options.looks, len(candidates)
+        )
     return decision(primary.name, standings, guardrails)
+
+
+def standing(
+    values: tuple[Quantity, Quantity] | None,
+    metric: Metric,
+    evidence: str,
+    level: float,
+    looks: Looks,
+    candidates: int,
+) -> Standing:
+    """Return what is known of a target in the primary metric from its value and that of the baseline, where known."""
+    if values is None:
+        return -math.inf, math.inf, evidence
+    lift, relative = contrast(*values)
+    joint, shown = (
+        decisive(lift.number(level, looks, family), relative.interval(level, looks, family))
+        for family in (candidates, 1)
+    )
+    if metric.lower_is_better:
+        return -joint[1], -shown[0], evidence
+    return joint[0], shown[1], evidence
 
 
 def status_of(guardrail: Guardrail, low: float, high: float) -> str:
@@ -323,11 +357,6 @@ def status_of(guardrail: Guardrail, low: float, high: float) -> str:
     if low >= limit:
         return SAFE
     return BROKEN if high < limit else OPEN
-
-
-#: What is known of a target in the primary metric, whose lifts are better when above zero: the lower end
-#: of the lift's interval that holds for all candidates together, the upper end as it is shown, evidence.
-Standing = tuple[float, float, str]
 
 
 def decision(
