@@ -21,7 +21,7 @@ def solution(y, w, r, aggregate, *, alpha=ALPHA, units=None):
     )  # fmt: skip
     workspace = Workspace(MemorySource(log, threads=1), "new", by_unit=units is not None)
     fit = ContributionFit(
-        "given", workspace, lambda view: (y, w), "given", Traits("given"), aggregate
+        "given", workspace, "given", Traits("given"), aggregate, contributions=lambda view: (y, w)
     )
     return fit.estimate(fit.sums(log)), fit.solution(fit.sums(log))
 

@@ -53,7 +53,7 @@ def test_one_weight_of_all_positions_is_that_of_each(aggregate: str) -> None:
     workspace = Workspace(MemorySource(log, threads=1), "new")
     single = cr.IPS(aggregate=aggregate).fit(workspace)
     each = contribution.ContributionFit(
-        "each", workspace, None, "each", single.traits, aggregate, weigh=single.weigh
+        "each", workspace, "each", single.traits, aggregate, single.weigh
     )
     assert single.single and not each.single
     one, other = (fit.estimate(fit.sums(log)) for fit in (single, each))

@@ -128,8 +128,8 @@ def test_of_two_blocks_with_a_column_the_one_with_more_beside_it_counts():
     plain, wide = sums(), sums(beside=("control",))
     for blocks in ((*plain.blocks, *wide.blocks), (*wide.blocks, *plain.blocks)):
         table = ColumnSums(plain.keys, plain.rows, blocks)
-        assert table.block("y") is wide.blocks[0]
-    assert plain.block("nothing") is None
+        assert table.block_of["y"] is wide.blocks[0]
+    assert "nothing" not in plain.block_of
 
 
 def test_absolute_sums_are_those_of_numpy():

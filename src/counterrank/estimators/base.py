@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -57,11 +57,6 @@ class PositionValue(Record):
 
     value: float
     stderr: float
-
-    @classmethod
-    def from_quantities(cls, quantities: Iterable[Quantity]) -> tuple[PositionValue, ...]:
-        """Return the positions from their quantities."""
-        return tuple(cls(quantity.value, quantity.stderr) for quantity in quantities)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -222,21 +217,30 @@ class Estimate(Record):
             and what the logger earned.
         """
         value, pair = solution.total, pair or (solution.total, solution.logged)
+        flags, details = solution.flags, solution.details
+        if value.sample.units < 2:
+            # One ranking or unit has no error, also not in what is told of the fit.
+            flags = flags if one_unit() in flags else (one_unit(), *flags)
+            details = _without_errors(details)
         if places is None:
             places = list(zip(solution.positions, solution.logged_positions, strict=True))
         lifts = [k.zero_like() if k is base else k - base for k, base in places]
+        by_position, lifts_by_position = (
+            tuple(PositionValue(quantity.value, quantity.stderr) for quantity in quantities)
+            for quantities in (solution.positions, lifts)
+        )
         estimate = cls(
             target,
             estimator,
             value.value,
             value.stderr,
-            PositionValue.from_quantities(solution.positions),
+            by_position,
             solution.ess,
             value.sample.n,
             level,
-            Lift.between(*pair, level, looks, PositionValue.from_quantities(lifts)),
-            solution.flags,
-            solution.details,
+            Lift.between(*pair, level, looks, lifts_by_position),
+            flags,
+            details,
             solution.moments,
             value,
             pair,
@@ -248,8 +252,8 @@ class Estimate(Record):
             traits=solution.traits,
         )
         if solution.not_estimable:
-            estimate = estimate.without_evidence(solution.not_estimable)
-        return estimate if value.sample.units > 1 else estimate.without_spread()
+            return estimate.without_evidence(solution.not_estimable)
+        return estimate
 
     def __str__(self) -> str:
         """Return one line: value, interval, and how many warnings."""
@@ -314,22 +318,6 @@ class Estimate(Record):
         """Upper end of the interval at the evaluation's level."""
         return self.interval()[1]
 
-    def without_spread(self) -> Estimate:
-        """Return the same value without errors and intervals, flagged: what one ranking or unit can tell."""
-        flags = self.flags if one_unit() in self.flags else (one_unit(), *self.flags)
-        bare = replace(
-            self,
-            by_position=_bare(self.by_position),
-            flags=flags,
-            details=_bare_details(self.details),
-        )
-        if self.quantity is None or self.pair is None:
-            return bare
-        value, base = (side.without_error() for side in self.pair)
-        lift = Lift.between(value, base, self.level, self.looks, _bare(self.lift.by_position))
-        quantity = self.quantity.without_error()
-        return replace(bare, stderr=math.nan, lift=lift, quantity=quantity, pair=(value, base))
-
     def without_evidence(self, reason: str) -> Estimate:
         """Return the estimate without any value, error or interval, and the reason."""
         nothing = tuple(PositionValue(np.nan, np.nan) for _ in self.by_position)
@@ -369,18 +357,14 @@ class Estimate(Record):
         return result
 
 
-def _bare(positions: tuple[PositionValue, ...]) -> tuple[PositionValue, ...]:
-    return tuple(PositionValue(position.value, np.nan) for position in positions)
-
-
-def _bare_details(details: Any) -> Any:
-    """The details with no number where they have a standard error."""
+def _without_errors(details: Any) -> Any:
+    """Return details with no number where they have a standard error."""
     if isinstance(details, dict):
         return {
-            key: np.nan if key.endswith("stderr") else _bare_details(value)
+            key: np.nan if key.endswith("stderr") else _without_errors(value)
             for key, value in details.items()
         }
-    return [_bare_details(value) for value in details] if isinstance(details, list) else details
+    return [_without_errors(value) for value in details] if isinstance(details, list) else details
 
 
 class View(Memo):

@@ -15,7 +15,7 @@ from counterrank.common.records import Json
 from counterrank.common.texts import in_percent
 from counterrank.data.source import Source
 from counterrank.estimators.base import Estimator, Fitted, Workspace
-from counterrank.estimators.contribution import Notes, weighted_fit
+from counterrank.estimators.contribution import ContributionFit, Notes
 from counterrank.estimators.doubly_robust import model_fit, need_mean, reward_model
 from counterrank.estimators.masked import Weights, weights_for
 from counterrank.estimators.names import Form, weights_word
@@ -107,7 +107,9 @@ class Clipped(Estimator):
             return (Message("biased", text),), {**details, "bias_if_rewards_are_typical": bound}
 
         if model is None:
-            return weighted_fit(self.name, workspace, tamed.weigh, key, self.traits, notes=notes)
+            return ContributionFit(
+                self.name, workspace, key, self.traits, weigh=tamed.weigh, notes=notes
+            )
         # Rows without weight are left to the model on purpose.
         return model_fit(
             self.name, workspace, self.traits, model, tamed, notes=notes, needs_weight=False

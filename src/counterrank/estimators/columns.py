@@ -71,48 +71,6 @@ class LogSums(Summed):
     extras: Mapping[Key, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """Position columns that stand together, for the covariance between them."""
-
-    parts: tuple[PositionColumns, ...]
-
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        """The keys, of the logged reward once."""
-        first, *further = self.parts
-        return (*first.keys, *(key for columns in further for key in columns.keys[1:]))
-
-    @property
-    def row_keys(self) -> tuple[Key, ...]:
-        """Keys of the row totals beside them."""
-        return tuple(key for columns in self.parts for key in columns.row_keys)
-
-    def summed(
-        self, totals: Mapping[Key, Floats], rows: Rows, bucket: Ints | None, weight: Floats | None
-    ) -> PositionSums:
-        """Return the sums over some rows; `bucket` and `weight` (n,) are those of these rows."""
-        first, all_rows = self.parts[0], isinstance(rows, slice)
-        bucket = bucket if first.by_unit else None
-        if (
-            all_rows
-            and len(self.parts) == 1
-            and first.sums is not None
-            and bucket is None
-            and weight is None
-        ):
-            return first.sums()
-        keys, table = first.keys, first.rows()
-        if len(self.parts) > 1:
-            named = dict(zip(keys, table.swapaxes(0, 1), strict=True))
-            for columns in self.parts[1:]:
-                named |= dict(zip(columns.keys, columns.rows().swapaxes(0, 1), strict=True))
-            keys, table = tuple(named), np.stack([*named.values()], axis=1)
-        table = _weighted(table[:, :, rows], weight)
-        row_totals = {key: _weighted(totals[key][rows], weight) for key in self.row_keys}
-        return PositionSums.from_columns(keys, table, bucket, row_totals, products=all_rows)
-
-
 def _weighted(column: Floats, weight: Floats | None) -> Floats:
     return column if weight is None else column * weight
 
@@ -148,17 +106,40 @@ def summed(
         all_totals |= fit_columns.totals
     bucket = batch.bucket[rows] if by_unit else None
     weight = None if batch.weight is None else batch.weight[rows]
-    blocks = {}
-    grouped = [[key for key in keys if key in columns] for keys in together] or [
-        [k] for k in columns
-    ]
-    for keys in grouped:
-        parts = tuple(columns[key].positions for key in keys)
-        if not parts or not (isinstance(rows, slice) or parts[0].in_groups):
+    all_totals = {key: _weighted(column[rows], weight) for key, column in all_totals.items()}
+    blocks: dict[tuple[Key, ...], PositionSums] = {}
+    for keys in together or [[key] for key in columns]:
+        parts = [columns[key].positions for key in keys if key in columns]
+        if not parts or not (rows is ALL or parts[0].in_groups):
             continue
-        block = Block(parts)
-        if (block.keys, block.row_keys) not in blocks:
-            blocks[block.keys, block.row_keys] = block.summed(all_totals, rows, bucket, weight)
-    table = [_weighted(column[rows], weight) for column in all_totals.values()]
-    sums = ColumnSums(tuple(all_totals), sums_of(table, bucket, weight), tuple(blocks.values()))
-    return LogSums(sums, {key: fit_columns.extras(rows) for key, fit_columns in columns.items()})
+        # The first key of each is the logged reward, which they share.
+        named = (*parts[0].keys, *(key for part in parts[1:] for key in part.keys[1:]))
+        beside = tuple(key for part in parts for key in part.row_keys)
+        if (*named, *beside) not in blocks:
+            row_totals = {key: all_totals[key] for key in beside}
+            by_bucket = bucket if parts[0].by_unit else None
+            blocks[*named, *beside] = _summed(parts, named, row_totals, rows, by_bucket, weight)
+    sums = sums_of([*all_totals.values()], bucket, weight)
+    return LogSums(
+        ColumnSums(tuple(all_totals), sums, tuple(blocks.values())),
+        {key: fit_columns.extras(rows) for key, fit_columns in columns.items()},
+    )
+
+
+def _summed(
+    parts: Sequence[PositionColumns],
+    keys: tuple[Key, ...],
+    row_totals: Mapping[Key, Floats],
+    rows: Rows,
+    bucket: Ints | None,
+    weight: Floats | None,
+) -> PositionSums:
+    """Return the sums at each position of columns that stand together, for the covariance between them."""
+    first, alone = parts[0], len(parts) == 1
+    if first.sums is not None and alone and rows is ALL and bucket is None and weight is None:
+        return first.sums()
+    table = first.rows()
+    if not alone:
+        table = np.concatenate([table, *(part.rows()[:, 1:] for part in parts[1:])], axis=1)
+    table = _weighted(table[:, :, rows], weight)
+    return PositionSums.from_columns(keys, table, bucket, row_totals, products=rows is ALL)

@@ -12,7 +12,6 @@ The aggregate says how the value of a position follows from the means of both:
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -48,14 +47,13 @@ class ContributionFit(Fitted):
 
     name: str
     workspace: Workspace
-    #: None where y = w r.
-    contributions: Contributions | None
     #: Equal for equal contributions.
     key: Key
     traits: Traits
     aggregate: str = "mean"
-    #: Weights w (n, K) of a batch, where y = w r.
+    #: Weights w (n, K) of a batch, where y = w r; else contributions and weights.
     weigh: Weigh | None = None
+    contributions: Contributions | None = None
     flags: tuple[str, ...] = ()
     #: What was fitted, for the estimate's details.
     details: Json = field(default_factory=dict)
@@ -167,7 +165,7 @@ class ContributionFit(Fitted):
     def solve(self, sums: ColumnSums, extras: Moments, overall: Solution | None = None) -> Solution:
         """Return the value of the page, and of each position where all rows are summed."""
         moments, metric = self._checked(extras), logged(self.workspace.metric)
-        block = sums.block(self.y)
+        block = sums.block_of.get(self.y)
         if block is not None and block.by_unit is not None:
             errors = [sums.position(self.w, k, block).stderr for k in range(moments.K)]
             moments = replace(moments, units=sums.rows.units, by_unit=np.array(errors))
@@ -217,7 +215,7 @@ class Mean:
     """V_k = mean y_k."""
 
     def __init__(self, fit: ContributionFit, sums: ColumnSums) -> None:
-        self.fit, self.sums = fit, sums
+        self.fit, self.sums, self.block = fit, sums, sums.block_of.get(fit.y)
 
     def page(self) -> Quantity:
         """Return the value of the page."""
@@ -225,7 +223,7 @@ class Mean:
 
     def place(self, k: int) -> Quantity:
         """Return the value of position k."""
-        return self.sums.position(self.fit.y, k, self.sums.block(self.fit.y))
+        return self.sums.position(self.fit.y, k, self.block)
 
 
 class Ratio(Mean):
@@ -241,8 +239,7 @@ class Ratio(Mean):
 
     def place(self, k: int) -> Quantity:
         """Return the value of position k."""
-        block = self.sums.block(self.fit.y)
-        return _over(super().place(k), self.sums.position(self.fit.w, k, block))
+        return _over(super().place(k), self.sums.position(self.fit.w, k, self.block))
 
 
 class Control(Mean):
@@ -264,7 +261,7 @@ class Control(Mean):
 
     def place(self, k: int) -> Quantity:
         """Return the value of position k."""
-        fit, rows, block = self.fit, self.sums.rows, self.sums.block(self.fit.y)
+        fit, rows, block = self.fit, self.sums.rows, self.block
         assert block is not None and block.cross is not None
         numbers, y = [block.row_keys.index(key) for key in fit.page_w], block.keys.index(fit.y)
         second = block.cross[k, y, numbers] / rows.n
@@ -293,26 +290,3 @@ def _total(quantities: Iterable[Quantity]) -> Quantity:
     for quantity in further:
         first = first + quantity
     return first
-
-
-def weighted_fit(
-    name: str, workspace: Workspace, weigh: Weigh, key: Key, traits: Traits, **options: Any
-) -> ContributionFit:
-    """Return the estimator y = w r, with weights from a function of the view.
-
-    Parameters
-    ----------
-    name
-        The name of the estimator.
-    workspace
-        The log and the target.
-    weigh
-        Returns the weights (n, K) of a batch as one target sees it.
-    key
-        Equal for equal weights.
-    traits
-        What the weights assume of users.
-    **options
-        Further fields of `ContributionFit`.
-    """
-    return ContributionFit(name, workspace, None, key, traits, weigh=weigh, **options)

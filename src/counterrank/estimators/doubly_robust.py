@@ -154,7 +154,13 @@ def model_fit(
 
     key = (name, id(model), None if weights is None else weights.key)
     fit = ContributionFit(
-        name, workspace, contributions, key, traits, details={"regression": details}, **options
+        name,
+        workspace,
+        key,
+        traits,
+        contributions=contributions,
+        details={"regression": details},
+        **options,
     )
     if isinstance(model, RewardModel):
         fit.widened = with_model_error(workspace, model, weights, traits)

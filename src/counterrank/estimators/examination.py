@@ -266,9 +266,9 @@ def user_model_fit(
     return ContributionFit(
         name,
         workspace,
-        contributions,
         (name, id(fitted)),
         traits,
+        contributions=contributions,
         flags=(Message(name, _DIRECTIONAL),),
         details=fitted.details,
         widened=widened,

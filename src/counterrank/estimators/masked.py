@@ -28,7 +28,7 @@ from counterrank.estimators.behavior import (
     fit_source,
     mask,
 )
-from counterrank.estimators.contribution import ContributionFit, Weigh, weighted_fit
+from counterrank.estimators.contribution import ContributionFit, Weigh
 from counterrank.estimators.crossfit import closed_models
 from counterrank.estimators.names import AGGREGATE_FORMS
 from counterrank.estimators.solution import (
@@ -73,13 +73,13 @@ def fit_of(
     name: str, workspace: Workspace, weights: Weights, aggregate: str, traits: Traits
 ) -> ContributionFit:
     """Return the fit of weights; those of a tree have an interval that allows for its choice."""
-    fit = weighted_fit(
+    fit = ContributionFit(
         name,
         workspace,
-        weights.weigh,
         weights.key,
         traits,
-        aggregate=aggregate,
+        aggregate,
+        weights.weigh,
         flags=weights.flags,
         fused=weights.fused,
     )
@@ -451,7 +451,9 @@ class AIPSPairs(AIPS):
             return blend.contributions(view.ratios, weights.weigh(view), view.reward)
 
         key = (weights.key, self.name)
-        fit = ContributionFit(self.name, workspace, contributions, key, self.traits, self.aggregate)
+        fit = ContributionFit(
+            self.name, workspace, key, self.traits, self.aggregate, contributions=contributions
+        )
         doubt = weights.tree.fitted.doubt
         left = None if doubt is None else replace(doubt, gap=blend.gap)
         return chosen_tree(fit, weights.tree, left)
@@ -574,4 +576,4 @@ class PseudoInverse(Estimator):
             weight = 1.0 + (rho - 1.0).sum(axis=1)
             return np.asfortranarray(np.broadcast_to(weight[:, None], rho.shape))
 
-        return weighted_fit(self.name, workspace, weigh, ("pi",), self.traits)
+        return ContributionFit(self.name, workspace, ("pi",), self.traits, weigh=weigh)

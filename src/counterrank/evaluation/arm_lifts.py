@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from counterrank.evaluation.abtest_result import (
     ArmLift,
     ArmMetric,
 )
-from counterrank.evaluation.arm_checks import CHECK, ROUNDING
+from counterrank.evaluation.arm_checks import CHECK, ROUNDING, wrong_weights
 from counterrank.evaluation.arm_table import ArmTable, Pair, ServedRows
 from counterrank.evaluation.comparisons import lifts_in_groups
 from counterrank.evaluation.exploration import rows_for
@@ -56,7 +56,7 @@ _ACTIONS: dict[str, Action] = {SHIP: "ship", HOLD: "stop", TEST: "go on"}
 class ArmLifts:
     """The lifts of a test over its baseline: each pair of arms is the baseline and another.
 
-    `segments` are the columns whose groups are reported; `doubts` are findings against the weights of a pair.
+    `segments` are the columns whose groups are reported; `findings` are those about the test.
     """
 
     rows: ServedRows
@@ -66,7 +66,7 @@ class ArmLifts:
     segments: Sequence[str]
     level: float
     looks: Looks
-    doubts: Mapping[Pair, Sequence[Finding]]
+    findings: Sequence[Finding]
 
     @property
     def primary(self) -> Metric:
@@ -81,6 +81,22 @@ class ArmLifts:
             (column, label): (len(inside), self.table.group(inside))
             for column in columns
             for label, inside in segmentation(log, column).groups(log)
+        }
+
+    @cached_property
+    def doubts(self) -> dict[Pair, list[Finding]]:
+        """What speaks against the weights of each pair."""
+        names = self.rows.names
+        return {
+            pair: [
+                *(
+                    row
+                    for row in self.findings
+                    if row.fatal and row.target in [names[i] for i in pair]
+                ),
+                *wrong_weights(self.rows, pair, self.looks),
+            ]
+            for pair in self.pairs
         }
 
     @cached_property
@@ -175,7 +191,16 @@ class ArmLifts:
                 evidence="insufficient" if values is None else "reliable",
             )
 
-    def rails(self, pair: Pair) -> Iterator[Rail]:
+    @cached_property
+    def guardrails(self) -> dict[str, list[tuple[Rail, GuardrailResult]]]:
+        """What guardrails limit of each arm, and what they say of it."""
+        rails = {self.rows.names[pair[1]]: [*self._rails(pair)] for pair in self.pairs}
+        return {
+            name: list(zip(rows, judged(rows, self.level, self.looks), strict=True))
+            for name, rows in rails.items()
+        }
+
+    def _rails(self, pair: Pair) -> Iterator[Rail]:
         """Yield the lifts of an arm that guardrails limit, in all rows or in each of their groups."""
         name = self.rows.names[pair[1]]
         for guardrail in self.metrics.guardrails:
@@ -200,31 +225,22 @@ class ArmLifts:
         return rows_for(size, n, lift.stderr, level=level)
 
 
-def decide(
-    lifts: ArmLifts,
-    findings: Sequence[Finding],
-    *,
-    practical: float,
-    rows_a_day: float | None,
-) -> tuple[list[GuardrailResult], ArmDecision]:
-    """Return what guardrails say, and what to do; of several arms to ship, the one whose lift is surely largest.
+def decide(lifts: ArmLifts, *, practical: float, rows_a_day: float | None) -> ArmDecision:
+    """Return what to do; of several arms that could be shipped, the one whose lift is surely largest is named.
 
     An arm that is not better although the test is large enough to see a lift of `practical` is stopped.
     """
     primary, n = lifts.primary, lifts.rows.log.n
     candidates = {lifts.rows.names[pair[1]]: pair for pair in lifts.pairs}
-    rails = {name: [*lifts.rails(pair)] for name, pair in candidates.items()}
-    results = {name: judged(rows, lifts.level, lifts.looks) for name, rows in rails.items()}
-    guardrails = [result for rows in results.values() for result in rows]
-    broken = tuple(finding for finding in findings if finding.status is FAILED)
-    if broken:
+    if broken := tuple(finding for finding in lifts.findings if finding.status is FAILED):
         stopped = dict.fromkeys(candidates, "stop")
-        return guardrails, ArmDecision("stop", broken, None, stopped, practical=practical)
+        return ArmDecision("stop", broken, None, stopped, practical=practical)
     values = {name: lifts.values(primary, pair, lifts.table) for name, pair in candidates.items()}
     standings = {
         name: standing(pair, primary, "reliable", lifts.level, lifts.looks, len(candidates))
         for name, pair in values.items()
     }
+    guardrails = [result for rails in lifts.guardrails.values() for _, result in rails]
     proposed = decision(primary.name, standings, guardrails)
     actions = {name: _ACTIONS[action] for name, action in proposed.targets.items()}
     reasons = [*proposed.reasons]
@@ -242,14 +258,14 @@ def decide(
         # Open guardrails are settled later where nothing changes.
         totals += [total] + [
             lifts.rows_to_see(abs(result.limit), rail.lift)
-            for rail, result in zip(rails[name], results[name], strict=True)
+            for rail, result in lifts.guardrails[name]
             if result.status == OPEN
         ]
     order: tuple[Action, ...] = ("ship", "go on", "stop")
     action = next(possible for possible in order if possible in actions.values())
     # Beyond reach where one of them is.
     rows = None if action != "go on" or None in totals else max(filter(None, totals)) - n
-    return guardrails, ArmDecision(
+    return ArmDecision(
         action,
         tuple(reason for reason in reasons if actions.get(str(reason.target)) == action),
         proposed.target,

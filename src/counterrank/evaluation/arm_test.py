@@ -17,7 +17,6 @@ from counterrank.evaluation.arm_checks import (
     findings_of_test,
     planned_shares,
     sample_ratio,
-    wrong_weights,
 )
 from counterrank.evaluation.arm_lifts import ArmLifts, decide
 from counterrank.evaluation.arm_table import ArmTable, ServedRows
@@ -138,25 +137,16 @@ def abtest(  # noqa: PLR0913
     notes = (*mismatch, *findings_of_test(rows))
     source = names.index(base)
     pairs = [(source, to) for to in range(len(names)) if to != source]
-    # What speaks against the weights of a pair.
-    doubts = {
-        pair: [
-            *(note for note in notes if note.fatal and note.target in [names[i] for i in pair]),
-            *wrong_weights(rows, pair, looks),
-        ]
-        for pair in pairs
-    }
     table = ArmTable.from_rows(rows, metrics, pairs, seed)
-    lifts = ArmLifts(rows, table, metrics, pairs, segments, level, looks, doubts)
-    guardrail_rows, action = decide(lifts, notes, practical=practical, rows_a_day=a_day)
+    lifts = ArmLifts(rows, table, metrics, pairs, segments, level, looks, notes)
     return ABTest(
         tuple(lifts.metric(metric) for metric in metrics.all_metrics),
         base,
         level,
         looks.rows,
         notes,
-        tuple(guardrail_rows),
-        action,
+        tuple(result for rails in lifts.guardrails.values() for _, result in rails),
+        decide(lifts, practical=practical, rows_a_day=a_day),
         ratio,
         a_day,
     )

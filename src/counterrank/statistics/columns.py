@@ -18,8 +18,8 @@ from typing import Self
 import numpy as np
 
 from counterrank.common.arrays import Floats, Ints
-from counterrank.statistics.quantity import Quantity
-from counterrank.statistics.sums import Sums, unit_sums
+from counterrank.statistics.quantity import Quantity, mean
+from counterrank.statistics.sums import Pieces, Sums, unit_sums
 
 #: The name of a column; columns with equal keys are one column.
 Key = Hashable
@@ -112,7 +112,8 @@ class ColumnSums:
         return {key: number for number, key in enumerate(self.keys)}
 
     @cached_property
-    def _block_of(self) -> dict[Key, PositionSums]:
+    def block_of(self) -> dict[Key, PositionSums]:
+        """The sums by position that hold a column."""
         # Where two blocks hold a column, the one with more row totals beside it knows more.
         ordered = sorted(self.blocks, key=lambda block: len(block.row_keys))
         return {key: block for block in ordered for key in block.keys}
@@ -121,19 +122,13 @@ class ColumnSums:
     def _samples(self) -> dict[tuple[int, int], PositionSample]:
         return {}
 
-    def block(self, key: Key) -> PositionSums | None:
-        """Return the sums by position that hold a column, where there are any."""
-        return self._block_of.get(key)
-
     def numbers(self, keys: Iterable[Key]) -> list[int]:
         """Return the numbers of row totals."""
         return [self.column[key] for key in keys]
 
     def mean(self, key: Key) -> Quantity:
         """Return the mean of a row total."""
-        number, gradient = self.column[key], np.zeros(len(self.keys))
-        gradient[number] = 1.0
-        return Quantity(self.rows, float(self.rows.total[number] / self.rows.size), gradient)
+        return mean(self.rows, self.column[key])
 
     def without(self, quantity: Quantity, keys: Collection[Key]) -> Quantity:
         """Return a quantity of these sums as if some row totals did not vary."""
@@ -147,7 +142,7 @@ class ColumnSums:
 
     def position(self, key: Key, k: int, block: PositionSums | None = None) -> Quantity:
         """Return the mean of a column at position k; `block` says which one, for a column of several."""
-        block = block or self._block_of[key]
+        block = block or self.block_of[key]
         sample = self._samples.setdefault((id(block), k), PositionSample(self, block, k))
         number, gradient = block.keys.index(key), np.zeros(sample.width)
         gradient[number] = 1.0
@@ -155,7 +150,7 @@ class ColumnSums:
 
 
 @dataclass(frozen=True, eq=False)
-class PositionSample:
+class PositionSample(Pieces):
     """Means of the columns of one position, of the row totals beside them, and of all row totals.
 
     A gradient has an entry for each of the p columns, for each of the h totals beside them, and for each of
@@ -176,10 +171,6 @@ class PositionSample:
     def units(self) -> int:
         """Number of independent pieces."""
         return self.sums.rows.units
-
-    def freedom(self, _: Floats) -> float:
-        """Return the degrees of freedom: one less than there are units."""
-        return max(self.units - 1, 1)
 
     @property
     def local(self) -> int:

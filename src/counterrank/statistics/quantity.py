@@ -345,10 +345,6 @@ class Quantity:
         """Return zero without error: a policy against itself."""
         return type(self)(self.sample, 0.0, np.zeros_like(self.gradient))
 
-    def without_error(self) -> Self:
-        """Return the value whose error is not known."""
-        return replace(self, model_variance=math.nan)
-
 
 def _linear(value: float, *terms: tuple[float, Q]) -> Q:
     """Return a value that moves as a linear combination of others does."""

@@ -33,15 +33,25 @@ class Sample(Protocol):
     def units(self) -> int:
         """Number of independent pieces: rows, or buckets of units."""
 
-    def freedom(self, gradient: Floats) -> float:
-        """Return the degrees of freedom of the error of a combination (T,) of the means."""
-
     def covariance(self, gradients: Floats) -> Floats:
         """Return the covariance (m, m) of combinations (m, T) of the means; NaN from one unit."""
 
+    def freedom(self, gradient: Floats) -> float:
+        """Return the degrees of freedom of the error of a combination (T,) of the means."""
+
+
+class Pieces:
+    """Independent pieces, one of which the mean takes."""
+
+    __slots__ = ()
+
+    def freedom(self: Sample, _: Floats) -> float:
+        """Return the degrees of freedom: one less than there are units."""
+        return max(self.units - 1, 1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sums(Summed):
+class Sums(Summed, Pieces):
     """Sums of T columns over n rows; `one + other` are the sums of both parts.
 
     `total` (T,); `gram` (T, T), the sums of products; `by_unit` (1024, T + 1), sums by bucket of units
@@ -66,10 +76,6 @@ class Sums(Summed):
     def units(self) -> int:
         """Number of independent pieces: rows, or at most 1024 buckets of units."""
         return self.n if self.by_unit is None else int(np.count_nonzero(self.by_unit[:, -1]))
-
-    def freedom(self, _: Floats) -> float:
-        """Return the degrees of freedom: one less than there are units."""
-        return max(self.units - 1, 1)
 
     def covariance(self, gradients: Floats) -> Floats:
         """Return the covariance (m, m) of combinations (m, T) of the means; NaN from one row or unit.
@@ -110,15 +116,11 @@ class Sums(Summed):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UnitScores:
+class UnitScores(Pieces):
     """What independent units add to the error of a mean: gradients are scores, whose squares add up."""
 
     n: int
     units: int
-
-    def freedom(self, _: Floats) -> float:
-        """Return the degrees of freedom: one less than there are units."""
-        return max(self.units - 1, 1)
 
     def covariance(self, gradients: Floats) -> Floats:
         """Return the covariance (m, m) of means with scores (m, units)."""

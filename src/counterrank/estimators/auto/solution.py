@@ -177,8 +177,7 @@ class MemberTable:
         cls, fit: AutoFit, sums: ColumnSums, auto_sums: AutoSums, aim: Floats | None = None
     ) -> MemberTable:
         """Return the members over the sums of some rows; the aimed step is fitted to them where it is not given."""
-        block = sums.block(fit.places[0])
-        assert block is not None
+        block = sums.block_of[fit.places[0]]
         controls = tuple(
             key for key in block.row_keys if key in fit.control_keys(len(block.row_keys))
         )
