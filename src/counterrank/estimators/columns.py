@@ -109,16 +109,16 @@ def summed(
     all_totals = {key: _weighted(column[rows], weight) for key, column in all_totals.items()}
     blocks: dict[tuple[Key, ...], PositionSums] = {}
     for keys in together or [[key] for key in columns]:
-        parts = [columns[key].positions for key in keys if key in columns]
-        if not parts or not (rows is ALL or parts[0].in_groups):
+        members = [columns[key].positions for key in keys if key in columns]
+        if not members or not (rows is ALL or members[0].in_groups):
             continue
         # The first key of each is the logged reward, which they share.
-        named = (*parts[0].keys, *(key for part in parts[1:] for key in part.keys[1:]))
-        beside = tuple(key for part in parts for key in part.row_keys)
-        if (*named, *beside) not in blocks:
-            row_totals = {key: all_totals[key] for key in beside}
-            by_bucket = bucket if parts[0].by_unit else None
-            blocks[*named, *beside] = _summed(parts, named, row_totals, rows, by_bucket, weight)
+        named = (*members[0].keys, *(key for member in members[1:] for key in member.keys[1:]))
+        row_keys = tuple(key for member in members for key in member.row_keys)
+        if (*named, *row_keys) not in blocks:
+            row_totals = {key: all_totals[key] for key in row_keys}
+            by_bucket = bucket if members[0].by_unit else None
+            blocks[*named, *row_keys] = _summed(members, named, row_totals, rows, by_bucket, weight)
     sums = sums_of([*all_totals.values()], bucket, weight)
     return LogSums(
         ColumnSums(tuple(all_totals), sums, tuple(blocks.values())),
@@ -127,7 +127,7 @@ def summed(
 
 
 def _summed(
-    parts: Sequence[PositionColumns],
+    members: Sequence[PositionColumns],
     keys: tuple[Key, ...],
     row_totals: Mapping[Key, Floats],
     rows: Rows,
@@ -135,11 +135,11 @@ def _summed(
     weight: Floats | None,
 ) -> PositionSums:
     """Return the sums at each position of columns that stand together, for the covariance between them."""
-    first, alone = parts[0], len(parts) == 1
+    first, alone = members[0], len(members) == 1
     if first.sums is not None and alone and rows is ALL and bucket is None and weight is None:
         return first.sums()
     table = first.rows()
     if not alone:
-        table = np.concatenate([table, *(part.rows()[:, 1:] for part in parts[1:])], axis=1)
+        table = np.concatenate([table, *(member.rows()[:, 1:] for member in members[1:])], axis=1)
     table = _weighted(table[:, :, rows], weight)
     return PositionSums.from_columns(keys, table, bucket, row_totals, products=rows is ALL)

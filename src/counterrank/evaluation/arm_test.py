@@ -21,7 +21,7 @@ from counterrank.evaluation.arm_checks import (
 from counterrank.evaluation.arm_lifts import ArmLifts, decide
 from counterrank.evaluation.arm_table import ArmTable, ServedRows
 from counterrank.evaluation.arms import labels_of, with_arms
-from counterrank.evaluation.request import SEQUENTIAL_ROWS
+from counterrank.evaluation.request import SEQUENTIAL_ROWS, check_practical
 from counterrank.metrics import Guardrail, Metrics, PageFunction
 from counterrank.statistics import Looks, check_level
 
@@ -115,10 +115,7 @@ def abtest(  # noqa: PLR0913
     ('pooled', True, 'stop')
     """
     check_level(level)
-    if not practical > 0:
-        raise ConfigError(
-            f"practical is the smallest relative lift that matters, above 0; got {practical}"
-        )
+    check_practical(practical)
     metrics = Metrics.requested(log, reading, rewards, primary, guardrails, time)
     segments = (segments,) if isinstance(segments, str) else tuple(segments)
     column, _, shares = arm.partition(":")

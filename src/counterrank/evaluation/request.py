@@ -112,11 +112,7 @@ class Options(Request):
             raise ConfigError(f"sequential is a number of rows, 1 or more; got {self.sequential!r}")
         if len(set(self.targets)) != len(self.targets):
             raise ConfigError(f"a target is named twice: {', '.join(self.targets)}")
-        if self.practical is not None and not self.practical > 0:
-            raise ConfigError(
-                "practical is the smallest relative lift that matters, above 0; got "
-                f"{self.practical}"
-            )
+        check_practical(self.practical)
 
     def recorded(self) -> Json:
         """Return what a result records: what was asked of the log, not how it was read."""
@@ -137,6 +133,14 @@ class Options(Request):
 #: What the result says in another place, and what is recorded only where it was given.
 _ELSEWHERE = {"command", "position_weights", "target_lists", "weights_out"}
 _RARELY = {"accept", "baseline", "events", "guardrails", "primary", "rewards", "where"}
+
+
+def check_practical(practical: float | None) -> None:
+    """Raise unless the smallest relative lift that matters is above 0, or not given."""
+    if practical is not None and not practical > 0:
+        raise ConfigError(
+            f"practical is the smallest relative lift that matters, above 0; got {practical}"
+        )
 
 
 #: What a user names estimators with.

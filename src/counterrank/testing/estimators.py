@@ -103,11 +103,7 @@ def check_estimator(
             "V(4 r) is not 4 V(r)"
         )
     if on_policy:
-        dists = {"propensity": log.dists["propensity"], "new": log.dists["propensity"]}
-        on_logger = estimate(replace(log, targets={"new": log.propensity}, dists=dists))
-        law = "the target is the logger, but "
-        _same(on_logger.value, log.value, law + "does not earn what the log earned")
-        _same(on_logger.ess, log.n, law + "weights are not one")
+        _on_policy(estimate, log)
     if shift:
         expected = original.value + 3.0 * float(log.position_weights.sum())
         higher = estimate(replace(log, reward=log.reward + 3.0)).value
@@ -119,6 +115,15 @@ def check_estimator(
         exact = estimate(exact_log(world)).value
         law = f"{estimator.name} is biased on an enumerated space"
         _same(exact, float(world.value.sum()), law)
+
+
+def _on_policy(estimate: Callable[[RankingLog], Estimate], log: RankingLog) -> None:
+    """A target that is the logger earns what the log earned."""
+    dists = {"propensity": log.dists["propensity"], "new": log.dists["propensity"]}
+    on_logger = estimate(replace(log, targets={"new": log.propensity}, dists=dists))
+    law = "the target is the logger, but "
+    _same(on_logger.value, log.value, law + "does not earn what the log earned")
+    _same(on_logger.ess, log.n, law + "weights are not one")
 
 
 def _read_only(log: RankingLog) -> RankingLog:
