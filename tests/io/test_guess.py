@@ -225,3 +225,10 @@ def test_pages_without_other_candidates_are_told_what_that_does_to_the_temperatu
     assert not told
     shown = table.filter(pa.array([place is not None for place in table["rank"].to_pylist()]))
     assert any("temperature is too high" in note for note in guess_job(shown).notes)
+
+
+def test_the_arm_of_an_experiment_is_no_property_of_the_request():
+    table = impressions()
+    names = ["variant" if name == "device" else name for name in table.column_names]
+    guess = guess_job(table.rename_columns(names))
+    assert guess.arm == "variant" and guess.context == guess.segments == []

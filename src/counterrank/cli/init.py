@@ -138,6 +138,9 @@ def job_lines(
     yield "# target-is-fresh = true     # no target was trained on these rows"
     if not guess.unit:
         yield "# independent-rows = true    # no two rankings belong to one person"
+    if guess.arm:
+        yield f"# Several policies served the log; counterrank abtest LOG --arm {guess.arm} compares them, or"
+        yield from ("# [abtest]", f"# {next(_pairs({'arm': guess.arm}))}")
     yield from _table(guess, "columns", guess.columns)
     yield from _policies(guess, fitted)
     for table in guess.scores:

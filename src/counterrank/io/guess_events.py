@@ -6,6 +6,7 @@ import re
 
 from counterrank.io import sql
 from counterrank.io.guess import MOST_LEVELS, JobGuess, Keys, LogLook
+from counterrank.io.joined_tables import written_keys
 from counterrank.io.profile import Column, Profile
 from counterrank.io.roles import AMOUNTS, SHOWN, named, words
 
@@ -65,10 +66,7 @@ def _by_person(look: LogLook, events: Profile) -> set[str]:
         )
         return set()
     shown = look.lists.columns["action"] if look.lists else look.item
-    pairs = ((guess.unit, person), (shown, item))
-    guess.events["join"] = [
-        mine if mine == theirs else f"{mine}={theirs}" for mine, theirs in pairs
-    ]
+    guess.events["join"] = written_keys([(guess.unit, person), (shown, item)])
     guess.ask(
         "events",
         'within = "30 minutes"',
@@ -82,14 +80,10 @@ def _by_person(look: LogLook, events: Profile) -> set[str]:
 
 def _time(look: LogLook, events: Profile, used: set[str]) -> str:
     """Return the time of an event, and note it where the log has one to compare with."""
-    free = [c for c in events.columns.values() if c.name not in used]
-    stamps = [c.name for c in free if c.form == "time" or events.is_epoch(c)]
-    stamps += [name for name in named([c.name for c in free], "time") if name not in stamps]
+    stamps = events.times(name for name in events.columns if name not in used)
     if not stamps:
         return ""
-    stamps.sort(key=lambda name: -events.columns[name].levels)
-    hinted = named(stamps, "time")
-    time = hinted[0] if hinted else stamps[0]
+    time = [*named(stamps, "time"), *stamps][0]
     look.guess.notes.append(f"time of events: {time}")
     if look.guess.time:
         look.guess.events["time"] = time

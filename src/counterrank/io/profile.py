@@ -12,9 +12,12 @@ from typing import Any
 
 from counterrank.io import prepare, sql
 from counterrank.io.files import DataFile
+from counterrank.io.roles import named
 
 #: Rows in which groups are looked at; of larger tables, some of the groups.
 GROUPED_ROWS = 300_000
+#: Rows of a group, on average, from which on they are numbered.
+_SEVERAL = 1.2
 #: Distinct values of a column that are looked for in another table.
 LOOKED_UP = 2_000
 #: Seconds since 1970 of the years 2000 and 2040, and the longest a log is, for whole numbers that are times.
@@ -64,7 +67,7 @@ class Profile:
         opened.execute(f"CREATE TEMP VIEW {table} AS SELECT * EXCLUDE ({places}) FROM ({query})")
         schema = opened.execute(f"DESCRIBE {table}").fetchall()
         self.types = {row[0]: str(row[1]) for row in schema}
-        self.rows = int(self.first(f"SELECT count(*) FROM {table}")[0])
+        self.rows = self.count("true")
         self.columns = {name: self._column(name, written) for name, written in self.types.items()}
 
     def first(self, query: str) -> tuple[Any, ...]:
@@ -117,46 +120,49 @@ class Profile:
         chosen = list(names)
         if not chosen:
             return {}
-        values = [sql.name(name) for name in chosen]
         counts = ", ".join(
             f"count(DISTINCT {value}) AS d{i}, count({value}) AS n{i}"
-            for i, value in enumerate(values)
+            for i, value in enumerate(map(sql.name, chosen))
         )
         shares = ", ".join(
-            f"avg(CAST(d{i} <= 1 AS INT)), avg(CAST(d{i} = n{i} AS INT))"
-            for i in range(len(values))
+            f"coalesce(avg(CAST(d{i} <= 1 AS INT)), 0), coalesce(avg(CAST(d{i} = n{i} AS INT)), 0)"
+            for i in range(len(chosen))
         )
         row = self.first(
             f"SELECT {shares} FROM (SELECT {counts} FROM {self.table} WHERE {self.some_groups(group)} "
             f"AND {where} GROUP BY {sql.name(group)})"
         )
         return {
-            name: Agreement(float(row[2 * i] or 0), float(row[2 * i + 1] or 0))
-            for i, name in enumerate(chosen)
+            name: Agreement(*pair) for name, *pair in zip(chosen, row[::2], row[1::2], strict=True)
         }
 
-    def numbered(self, group: str, numbers: Sequence[Column]) -> dict[str, tuple[float, float]]:
-        """Return of each column of numbers the share of groups that it numbers without a gap, and their mean size."""
-        counts, shares = [], []
-        for i, column in enumerate(numbers):
-            value, start = sql.name(column.name), lowest_position(column)
-            placed = f"FILTER ({value} >= 0)"
-            counts.append(
-                f"count({value}) {placed} AS n{i}, count(DISTINCT {value}) {placed} AS d{i}, "
-                f"min({value}) {placed} AS low{i}, max({value}) {placed} AS high{i}"
+    def numbered(self, group: str, numbers: Iterable[Column]) -> dict[str, float]:
+        """Return the share of groups that columns of numbers number without a gap, of those that number several rows."""
+        shares = {}
+        for column in numbers:
+            if column.name == group:
+                continue
+            # The first position is 0 where there are zeros, else 1.
+            value, start = sql.name(column.name), 0 if column.zeros else 1
+            share, size = self.first(
+                f"SELECT avg(CAST(n = d AND low = {start} AND high - low + 1 = n AS INT)), avg(n) FROM "
+                f"(SELECT count({value}) AS n, count(DISTINCT {value}) AS d, min({value}) AS low, max({value}) AS high "
+                f"FROM {self.table} WHERE {value} >= 0 AND {self.some_groups(group)} GROUP BY {sql.name(group)})"
             )
-            fine = f"n{i} = d{i} AND low{i} = {start} AND high{i} - low{i} + 1 = n{i}"
-            shares.append(
-                f"avg(CAST({fine} AS INT)) FILTER (n{i} > 0), avg(n{i}) FILTER (n{i} > 0)"
-            )
-        row = self.first(
-            f"SELECT {', '.join(shares)} FROM (SELECT {', '.join(counts)} FROM {self.table} "
-            f"WHERE {self.some_groups(group)} GROUP BY {sql.name(group)})"
-        )
-        return {
-            column.name: (float(row[2 * i] or 0), float(row[2 * i + 1] or 0))
-            for i, column in enumerate(numbers)
-        }
+            if size is not None and size >= _SEVERAL:
+                shares[column.name] = float(share)
+        return shares
+
+    def times(self, names: Iterable[str]) -> list[str]:
+        """Return the columns that may be times, the finest first: stamps, seconds since 1970, and what is called so."""
+        columns = [self.columns[name] for name in names]
+        hinted = named([c.name for c in columns if c.form in ("whole", "text")], "time")
+        stamps = [c for c in columns if c.form == "time" or c.name in hinted or self.is_epoch(c)]
+        return [column.name for column in sorted(stamps, key=lambda column: -column.levels)]
+
+    def count(self, where: str) -> int:
+        """Return the number of rows that fit a condition."""
+        return int(self.first(f"SELECT count(*) FROM {self.table} WHERE {where}")[0])
 
     def text(self, name: str) -> str:
         """Return SQL of a key as text, 7 and 7.0 alike."""
@@ -192,11 +198,6 @@ class Profile:
             "SELECT count(m.k0) / nullif(count(*), 0) FROM looked l LEFT JOIN mine m ON l.k0 = m.k0 AND l.k1 = m.k1"
         )[0]
         return float(share or 0)
-
-
-def lowest_position(column: Column) -> int:
-    """Return the number of the first position: 0 where there are zeros, else 1."""
-    return 0 if column.zeros else 1
 
 
 def may_be_position(column: Column) -> bool:
