@@ -131,6 +131,8 @@ class Call:
         This is found out before the work, not after it.
         """
         outputs = {OPTIONS[name].spelled: path for name, path in self.outputs.items()}
+        if not outputs:
+            return
         if [*outputs.values()].count("-") > 1:
             raise click.UsageError("only one result can go to stdout (-); give the other a file")
         # A query reads a database, which no result is written into.

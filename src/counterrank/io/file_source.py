@@ -321,10 +321,11 @@ def open_source(
             where=None if arrays else condition,
             **reading,
         )
-        if kind != "path" and options.version is not None:
-            refuse_version(options.version)
         options = replace(options.carrying(segments) if segments else options, baseline=baseline)
-        source = _read(log, kind, options, format, engine, names, arrays, condition)
+        if kind == "path" and not arrays:
+            source = _from_path(log, options, format, engine)
+        else:
+            source = _read(log, kind, options, format, names, arrays, condition)
     # Only when none were named: the first rows of a source may take a pass to read.
     names = names or tuple(source.first.targets)
     if needs_targets and not names:
@@ -361,21 +362,20 @@ def _read(
     kind: str,
     options: ReadOptions,
     format: str | None,
-    engine: Any,
     names: Sequence[str],
     arrays: Mapping[str, Any],
     where: Where | None,
 ) -> Source:
-    """Return the source of what has not been read yet."""
+    """Return the source of what has not been read yet and is no file, or has targets beside it."""
+    if kind != "path" and options.version is not None:
+        refuse_version(options.version)
     if kind in _CLUSTERS:
         return _engine(kind).frame_source(log, options)  # type: ignore[no-any-return]
+    if kind == "stream" and not arrays:
+        return stream_source(log, options)
     if arrays:
         # They have a row for each ranking of the log, and stand beside it before any is left out.
         options = options.carrying(where.columns if where else ())
-    elif kind == "path":
-        return _from_path(log, options, format, engine)
-    elif kind == "stream":
-        return stream_source(log, options)
     loaded = read(log, options, format) if kind == "path" else from_table(as_table(log), options)
     return _in_memory(loaded, names, arrays, where if arrays else None)
 
@@ -438,9 +438,11 @@ def _targets(targets: Any) -> tuple[tuple[str, ...], dict[str, str], dict[str, A
 
 
 def _from_path(path: Any, options: ReadOptions, format: str | None, engine: Any) -> Source:
-    local = engine in (None, "local")
-    by_adapter = adapter_of(format) is not None
-    if local and (by_adapter or is_small(path)):
+    local, path = engine in (None, "local"), os.fspath(path)
+    by_adapter = format is not None and adapter_of(format) is not None
+    # One small file is read into memory; anything else is streamed.
+    small = stores.kind_of(path) == "file" and stores.stamp(path)[0] <= IN_MEMORY_BYTES
+    if local and (by_adapter or small):
         try:
             return MemorySource(read(path, options, format))
         except TooLargeError:
@@ -452,12 +454,6 @@ def _from_path(path: Any, options: ReadOptions, format: str | None, engine: Any)
         # A segment that nobody is in is told before a cluster is started for it.
         assert files.first.n
     return files if local else _on_cluster(files, engine)
-
-
-def is_small(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is one file that is read into memory rather than streamed."""
-    path = os.fspath(path)
-    return stores.kind_of(path) == "file" and stores.stamp(path)[0] <= IN_MEMORY_BYTES
 
 
 def _on_cluster(files: FileSource, engine: Any) -> Source:

@@ -485,7 +485,9 @@ def refuse_bomb(opened: Any, file: DataFile, columns: Iterable[str] | None) -> N
             f"{file.title} has {_size(size)} but claims {numbers:,} values, {_size(8 * numbers)} in memory",
             remedy="it is damaged or made to harm",
         )
-    _refuse(file, memory, limit())
+    allowed = limit()
+    if allowed is not None and memory > allowed:
+        raise too_large(file, memory, allowed)
 
 
 def refuse_packed_text(opened: Any, file: DataFile) -> None:
@@ -508,17 +510,18 @@ def bounded(tables: Iterable[pa.Table], file: DataFile) -> Iterator[pa.Table]:
     allowed, memory = limit(), 0
     for table in tables:
         memory += table.nbytes
-        _refuse(file, memory, allowed)
+        if allowed is not None and memory > allowed:
+            raise too_large(file, memory, allowed)
         yield table
 
 
-def _refuse(file: DataFile, memory: int, allowed: int | None) -> None:
-    if allowed is not None and memory > allowed:
-        raise TooLargeError(
-            f"{file.title} has {_size(file.size)} but takes {_size(memory)} or more "
-            f"in memory, and {_size(allowed)} can be used; read it in parts with scan_log (folders "
-            f"and patterns of files are), or allow more with {LIMIT}=BYTES"
-        )
+def too_large(file: DataFile, memory: int, allowed: int) -> TooLargeError:
+    """Return the error about a file that takes more memory than it may."""
+    return TooLargeError(
+        f"{file.title} has {_size(file.size)} but takes {_size(memory)} or more "
+        f"in memory, and {_size(allowed)} can be used; read it in parts with scan_log (folders "
+        f"and patterns of files are), or allow more with {LIMIT}=BYTES"
+    )
 
 
 def _size(number: int) -> str:

@@ -248,16 +248,20 @@ class ReadOptions:
     @classmethod
     def from_keywords(cls, **options: Any) -> Self:
         """Return options from keyword arguments, command-line texts or a TOML table; None is the default."""
-        for key in options:
+        values: dict[str, Any] = {}
+        for key, value in options.items():
             if key not in _FORMS:
                 # What was meant may be an option of the function and not of its reader.
                 near = suggestion(key, dict.fromkeys([*_FORMS, *OPTIONS]))
                 raise ConfigError(
                     f"there is no option '{key}'{near}; options are {', '.join(_FORMS)}"
                 )
-        values: dict[str, Any] = {
-            key: _in_form(key, value) for key, value in options.items() if value is not None
-        }
+            form = _FORMS[key]
+            if value is None:
+                continue
+            if isinstance(form, type) and not isinstance(value, form):
+                raise ConfigError(f"{key} {_TYPES[form]}, got {value!r}")
+            values[key] = value if isinstance(form, type) else form(key, value)
         # Roles with an option of their own are columns like any other.
         separate = {role: values.pop(role) for role in _OWN_OPTION if role in values}
         columns = values.pop("columns", {}) | {
@@ -378,15 +382,6 @@ _TYPES = {
     bool: "must be true or false",
     Events: "is counterrank.Events(path, on=..., rewards=...)",
 }
-
-
-def _in_form(key: str, value: Any) -> Any:
-    form = _FORMS[key]
-    if not isinstance(form, type):
-        return form(key, value)
-    if not isinstance(value, form):
-        raise ConfigError(f"{key} {_TYPES[form]}, got {value!r}")
-    return value
 
 
 def refuse_unread(options: Mapping[str, Any]) -> None:

@@ -137,7 +137,7 @@ class Profile:
         }
 
     def numbered(self, group: str, numbers: Iterable[Column]) -> dict[str, float]:
-        """Return the share of groups that columns of numbers number without a gap, of those that number several rows."""
+        """Return the share of groups that each column numbers without a gap, of those that number several rows."""
         shares = {}
         for column in numbers:
             if column.name == group:

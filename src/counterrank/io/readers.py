@@ -112,8 +112,7 @@ def read_log(path: Path, *, format: str | None = None, **options: Unpack[LogOpti
 
 def read(path: Path, options: ReadOptions, format: str | None = None) -> RankingLog:
     """Return the log at `path`; the form of `read_log` for ready-made options."""
-    reader = adapter_of(format)
-    if reader is not None:
+    if format is not None and (reader := adapter_of(format)) is not None:
         return reader(path, options)
     files = expand(path, format, decimal=options.decimal, version=options.version)
     with guard(os.fspath(path), prefix=True):
@@ -256,7 +255,7 @@ def _decoded_whole(
     else:
         survey.absorb(table)
     spec = replace(survey.finish(table.slice(0, 1000)), scores=joined)
-    log = _decoded(table, spec, 0, options.where)
+    log = decode(table, spec) if options.where is None else _decoded(table, spec, 0, options.where)
     if log is None:
         raise no_match(options.where)
     return log

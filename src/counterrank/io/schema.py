@@ -234,6 +234,7 @@ class _Resolver:
         policies, guesses = self.targets(fields, rewards, context)
         targets = {**policies, **guesses}
         roles = ("unit", "behavior", "weight", *(_PLACES if layout == "long" else ()))
+        per_ranking = fields["reward"].form == "scalar" != action.form
         single: dict[str, Any] = {role: self.single(role) for role in roles}
         spec = LogSpec(
             layout=layout,
@@ -257,13 +258,13 @@ class _Resolver:
             depth=options.depth,
             notes=(
                 # One reward per ranking, not one per position.
-                *((REWARD_PER_RANKING,) if _is_per_ranking(fields) else ()),
+                *((REWARD_PER_RANKING,) if per_ranking else ()),
                 *((MISSING_PROPENSITY,) if propensity is None and not options.logger else ()),
                 *((TIES_DROPPED,) if options.drop_ties else ()),
             ),
         )
         # Text that only looks like lists of probabilities may still be a segment.
-        unsure = {name for name, field in guesses.items() if field.form == "text"}
+        unsure = [name for name, field in guesses.items() if field.form == "text"]
         segments, unasked = self.segments({*spec.columns} - {*context, *unsure})
         return replace(spec, segments=segments, guessed=(*guesses, *unasked))
 
@@ -665,10 +666,6 @@ _LONG_ROLES = (*_PLACES, "action", "reward", "propensity")
 def _is_beside(name: str) -> bool:
     """Whether a column belongs to a policy or to candidates."""
     return name.endswith(_BESIDE) or name.startswith(FEATURE)
-
-
-def _is_per_ranking(fields: Mapping[str, Field]) -> bool:
-    return fields["reward"].form == "scalar" and fields["action"].form != "scalar"
 
 
 def _stored_masks(metadata: Mapping[bytes, bytes]) -> dict[str, list[list[int]]]:

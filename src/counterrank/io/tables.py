@@ -155,7 +155,7 @@ def sample(file: DataFile, rows: int = 1000) -> pa.Table:
         file_schema = opened.schema_arrow
         refuse_twice(file_schema.names, f"{file.title}: ")
         first = next((batch for batch in opened.iter_batches(rows) if batch.num_rows), None)
-        table = file_schema.empty_table() if first is None else as_table(first)
+        table = pa.Table.from_batches([first] if first else [], file_schema)
         return _completed(table.replace_schema_metadata(file_schema.metadata), file, None)
 
 
