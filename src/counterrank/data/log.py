@@ -506,7 +506,7 @@ class RankingLog:
             for name, value in targets.items()
         }
         log = self.changed(targets={**self.targets, **added})
-        if targets and LOGGING not in self.dists:
+        if targets and self.dists and LOGGING not in self.dists:
             # Of a log without targets others may be evaluated later; but the logger has one name only.
             validation.known_names("dists", self.dists, "policy", [LOGGING, *log.targets])
         return log

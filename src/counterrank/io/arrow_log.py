@@ -128,12 +128,15 @@ class RankingRows:
         """Return the rankings; `numbers` (n,) are theirs in the whole data set."""
         spec, parts = self.spec, self.spec.candidates
         reward, notes = self._rewards()
+        context = self._context() if spec.context else None
+        columns = {name: values.objects(self.column(name)) for name in spec.segments}
         unit, bucket = self._units(spec.unit) if spec.unit else (None, np.empty(0, np.int64))
         choices, scored = None, dict[str, Probabilities]()
         if parts.items or parts.scores:
             choices = CandidateRows(self)
             scored = choices.policies()
         propensity = scored.pop(LOGGING, None)
+        targets = {**scored, **self._targets()}
         if propensity is None and MISSING_PROPENSITY in spec.notes:
             propensity = Propensity("factored", np.ones(self.action.shape))
         log = RankingLog(
@@ -142,7 +145,7 @@ class RankingRows:
             propensity=propensity or self._policy(spec.fields[LOGGING]),
             candidates=None if choices is None else choices.candidates,
             item_features=parts.item_features,
-            context=self._context() if spec.context else None,
+            context=context,
             context_names=spec.context,
             categories=spec.categories,
             action_names=spec.action_names,
@@ -150,16 +153,17 @@ class RankingRows:
             weight=self._column_numbers(spec.weight) if spec.weight else None,
             behavior=values.objects(self.column(spec.behavior)) if spec.behavior else None,
             behavior_masks=spec.behavior_masks,
-            targets={**scored, **self._targets()},
+            targets=targets,
             dists={name: self._distribution(field) for name, field in spec.dists.items()},
-            columns={name: values.objects(self.column(name)) for name in spec.segments},
+            columns=columns,
             position_weights=spec.position_weights,
             bucket=bucket,
             start=self.start,
             selected=numbers,
             notes=(*spec.notes, *notes),
         )
-        return self._completed(log)
+        further = spec.events or spec.scores or spec.depth or spec.lists or parts.policies
+        return self._completed(log) if further else log
 
     def _completed(self, log: RankingLog) -> RankingLog:
         """Return the log with what was joined, its first positions, and the targets that are made of its rows."""
