@@ -304,7 +304,7 @@ class LogLook:
             if share.distinct >= NEARLY > share.constant
         ]
         # An id of the row returns on no other page.
-        returning = ([c.name for c in fits if c.levels < most * c.filled] for most in (0.9, 1.0))
+        returning = ([c.name for c in fits if c.levels < share * c.filled] for share in (0.9, 1.0))
         names = next(filter(None, returning), [])
         if len(names) > 1 and "action" not in guess.columns:
             shared = {
@@ -338,10 +338,10 @@ class LogLook:
         guess, log = self.guess, self.log
         pages = log.columns[self.page].levels
         names = self.free(lambda c: c.may_be_key and self.of_page(c.name))
-        many = [name for name in names if MOST_LEVELS < log.columns[name].levels < 0.98 * pages]
+        repeated = [name for name in names if MOST_LEVELS < log.columns[name].levels < 0.98 * pages]
         ids = [
             name
-            for name in many
+            for name in repeated
             if log.columns[name].levels > 0.02 * pages
             and not log.is_epoch(log.columns[name])
             and self._looks_like_ids(log.columns[name])
@@ -351,8 +351,8 @@ class LogLook:
             guess.columns["unit"] = guess.unit
             return
         guess.notes.append("unit: none found; without it, rows must be declared independent")
-        if many:
-            line = f"unit = {_quoted(many[0])}"
+        if repeated:
+            line = f"unit = {_quoted(repeated[0])}"
             guess.ask("columns", line, "does it name a person or a session?")
 
     def _looks_like_ids(self, column: Column) -> bool:
@@ -367,9 +367,9 @@ class LogLook:
     def _find_arm(self) -> None:
         """Find which policy served a row, where several did: no property of the request."""
         guess = self.guess
-        few = self.free(lambda c: c.form in _OF_ARMS and 2 <= c.levels <= MOST_LEVELS)
-        pages = [name for name in few if not self.by_page or self.of_page(name)]
-        if arms := named(pages, "arm"):
+        arms = self.free(lambda c: c.form in _OF_ARMS and 2 <= c.levels <= MOST_LEVELS)
+        arms = [name for name in arms if not self.by_page or self.of_page(name)]
+        if arms := named(arms, "arm"):
             guess.arm = self.choose("arm", arms)
 
     def _find_propensity(self) -> None:
