@@ -202,7 +202,7 @@ def test_a_repeat_anywhere_in_the_log_is_found_and_the_first_ends_the_search() -
 
     def found(log: cr.RankingLog) -> tuple[int, int, str]:
         tally = check.count(log, Subject(log))
-        outcome = check.judge(tally, Subject(log))[0]
+        outcome = check.findings(tally, Subject(log))[0]
         return tally.count("repeats"), tally.count("n"), outcome.found
 
     action = many(n).action.copy()
@@ -226,7 +226,7 @@ def test_numbers_that_fall_in_all_but_the_last_ranking_are_no_products() -> None
 
     def found(log: cr.RankingLog) -> tuple[int, str]:
         tally = check.count(log, Subject(log))
-        return tally.count("full"), str(check.judge(tally, Subject(log))[0].status)
+        return tally.count("full"), str(check.findings(tally, Subject(log))[0].status)
 
     assert found(many(n)) == (n, "warned")
     numbers = np.asarray(many(n).propensity.values).copy()  # type: ignore[union-attr]

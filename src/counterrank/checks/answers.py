@@ -100,7 +100,7 @@ Accept = Iterable[str | Mapping[str, str] | Answer] | str | Mapping[str, str]
 def answers_of(accept: Accept | None) -> tuple[Answer, ...]:
     """Return the answers that `accept` gives: one or several."""
     answers = [accept] if isinstance(accept, (str, Mapping, Answer)) else accept
-    return tuple(Answer.parse(answer) for answer in answers or ())
+    return tuple(map(Answer.parse, answers or ()))
 
 
 def _of_column(title_code: str, code: str) -> bool:

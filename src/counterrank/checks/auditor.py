@@ -100,50 +100,40 @@ class Auditor:
             # Rows kept with one probability look like the whole log, whatever the others depended on.
             batch, pages = batch.evenly_kept(), None
         subject = replace(self.subject, lent=lent or {}, pages=pages, formed={})
-        parts = {
-            max_rows: subject.sampled_stretch(batch, max_rows)
-            for max_rows in {c.max_rows for c in self.checks}
-        }
-        looked = [
-            parts[check.max_rows] if check.needs in subject.has else None for check in self.checks
-        ]
+        # Checks of the same rows share what they form of them.
+        stretches: dict[int | None, RankingLog | None] = {}
+        tallies, rows = [], []
         # Weights whose squares are no numbers any more are a finding, not a warning.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            tallies = tuple(
-                Tally() if stretch_of is None else check.count(stretch_of, subject)
-                for check, stretch_of in zip(self.checks, looked, strict=True)
-            )
-        return Tallies(
-            tallies, tuple(0 if stretch_of is None else stretch_of.n for stretch_of in looked)
-        )
+            for check in self.checks:
+                most = check.max_rows
+                if most not in stretches:
+                    stretches[most] = subject.sampled_stretch(batch, most)
+                looked = stretches[most] if check.needs in subject.has else None
+                tallies.append(Tally() if looked is None else check.count(looked, subject))
+                rows.append(0 if looked is None else looked.n)
+        return Tallies(tuple(tallies), tuple(rows))
 
     def finish(self, total: Tallies) -> list[Finding]:
         """Return the findings of every check, in a fixed order."""
-        n, events = max(total.rows, default=0), self.subject.first.events
-        told: list[tuple[About, Finding]] = []
-        told += [("events", finding) for finding in (() if events is None else events.findings)]
-        told += [
-            ("scores", finding)
-            for joined in self.subject.first.scores
-            for finding in joined.findings
-        ]
+        n, first = max(total.rows, default=0), self.subject.first
+        joined: list[tuple[About, Any]] = [("scores", scores) for scores in first.scores]
+        if first.events is not None:
+            joined.insert(0, ("events", first.events))
         findings = [
-            replace(finding, about=topic, kind=kind_of(finding.status)) for topic, finding in told
+            replace(finding, about=topic, kind=kind_of(finding.status))
+            for topic, table in joined
+            for finding in table.findings
         ]
         # Rewards whose squares are no numbers any more are no warning either.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            checked = [
-                check.findings(tally, self.subject)
-                for check, tally in zip(self.checks, total.parts, strict=True)
-            ]
-        for findings_of, looked in zip(checked, total.rows, strict=True):
-            for finding in findings_of:
-                # How many rankings it rests on, where these were not all.
-                partly = looked != n and finding.status is not SKIPPED
-                text = (
-                    f"{finding.text} (in {looked:,} of {n:,} rankings)" if partly else finding.text
-                )
-                findings.append(replace(finding, text=text))
+            for check, tally, looked in zip(self.checks, total.parts, total.rows, strict=True):
+                for finding in check.findings(tally, self.subject):
+                    # How many rankings it rests on, where these were not all.
+                    if looked != n and finding.status is not SKIPPED:
+                        text = f"{finding.text} (in {looked:,} of {n:,} rankings)"
+                        finding = replace(finding, text=text)
+                    findings.append(finding)
         return findings
 
 
@@ -163,24 +153,27 @@ def auditor_of(
     Without `weighed` nothing is said about weights: no estimate will use any. `template` is an auditor of
     the same rows with another reward.
     """
-    first = source.first
+    first, named = source.first, tuple(segments or ())
     if time is not None:
         column_of(first, time)
-    when = time or rows.time_column(first)
-    # Weights average 1 whatever is known before the ranking is shown; of other columns nobody says
-    # whether they are that or an outcome (dwell time, any click).
-    names = list(segments or ())
-    chosen = tuple(targets) if targets is not None else tuple(first.targets)
+    chosen = tuple(first.targets) if targets is None else tuple(targets)
     for name in chosen:
         first.target(name)
-    cuts = [segmentation(first, name) for name in names]
+    # Weights average 1 whatever is known before the ranking is shown; of other columns nobody says
+    # whether they are that or an outcome (dwell time, any click).
     context = weights.context_cuts(sample) if template is None else template.subject.cuts
     # A segment that is a category of the models, too, is one column and has the name of the file's.
-    of_segment = {f"x_{name}": name for name in names if f"x_{name}" not in first.columns}
-    context = [replace(cut, column=of_segment.get(cut.column, cut.column)) for cut in context]
-    subject = Subject(first, chosen, cuts, when, source.n, context)
+    of_segment = {f"x_{name}": name for name in named if f"x_{name}" not in first.columns}
+    subject = Subject(
+        first,
+        chosen,
+        [segmentation(first, name) for name in named],
+        time or rows.time_column(first),
+        source.n,
+        [replace(cut, column=of_segment.get(cut.column, cut.column)) for cut in context],
+    )
     if {*first.context_names} <= of_segment.keys():
-        subject = replace(subject, has=subject.has - {"context"})
+        subject.has -= {"context"}
     unwanted: tuple[Check, ...] = () if weighed else OF_WEIGHTS
     if subject.without_propensities:
         unwanted = (*OF_WEIGHTS, *OF_NUMBERS)
@@ -207,14 +200,14 @@ def audit(
     """
     chosen = tuple(source.first.targets) if targets is None else tuple(targets)
     source, coverages = scores.scored_rows(source, chosen)
-    sample = (
-        source.sample(CUT_ROWS, np.random.default_rng(0))
-        if source.first.context is not None
-        else source.first
-    )
+    sample = source.first
+    if sample.context is not None:
+        sample = source.sample(CUT_ROWS, np.random.default_rng(0))
     auditor = auditor_of(source, sample, chosen, segments=segments, time=time, checks=checks)
     findings = auditor.finish(source.reduce(auditor.partial, label="auditing"))
-    return [*findings, *(finding for coverage in coverages for finding in coverage.findings())]
+    for coverage in coverages:
+        findings += coverage.findings()
+    return findings
 
 
 @single_blas_thread
@@ -310,10 +303,14 @@ def audit_file(
     --------
     >>> print(audit_file("log.parquet", ["new"]))  # doctest: +SKIP
     """
-    reading = {"require_propensity": False, **reading}
     try:
         return audit_log(
-            path, tuple(targets), segments=segments, time=time, accept=accept, **reading
+            path,
+            tuple(targets),
+            segments=segments,
+            time=time,
+            accept=accept,
+            **{"require_propensity": False, **reading},
         )
     except (LogError, PolicyError, PropensityError) as problem:
         if not isinstance(path, (str, os.PathLike)):

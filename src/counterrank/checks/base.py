@@ -2,7 +2,8 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -52,76 +53,83 @@ Name = TypeVar("Name")
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True)
+def once(
+    form: Callable[["Subject", RankingLog], Value],
+) -> Callable[["Subject", RankingLog], Value]:
+    """Form something of a batch once, where checks take turns on the same one."""
+
+    @wraps(form)
+    def formed(subject: "Subject", batch: RankingLog) -> Value:
+        former, value = subject.formed.get((form.__name__, id(batch)), (None, None))
+        # The batch itself is kept, because another one may get its id.
+        if former is not batch:
+            value = form(subject, batch)
+            subject.formed[form.__name__, id(batch)] = batch, value
+        return cast(Value, value)
+
+    return formed
+
+
+@dataclass(slots=True, eq=False)
 class Subject:
     """What is audited: facts about the log that every check may need."""
 
     first: RankingLog
     targets: tuple[str, ...] = ()
-    segments: Sequence[Any] = field(default=())
+    segments: Sequence[Any] = ()
     time: str | None = None
     n: int | None = None
     #: How context columns fall into groups (`weights.ContextCut`).
-    cuts: Sequence[Any] = field(default=())
+    cuts: Sequence[Any] = ()
     #: What a pass has formed of the batch and lends, by target.
     lent: Mapping[str, View] = field(default_factory=dict)
     #: Hashes of what each row of the batch showed and earned, where they are known.
     pages: NDArray[np.uint64] | None = None
-    #: What was formed of the batches at hand, where checks take turns on the same ones, by their ids.
+    #: What was formed of the batches at hand (`once`), by its name and their ids.
     formed: dict[tuple[str, int], tuple[RankingLog, Any]] = field(default_factory=dict)
-    #: About how often each position is rewarded (K,), from the first rows; never 0.
-    rates: Floats = field(default_factory=lambda: np.empty(0))
-    #: The mean size of a reward, from the first rows.
-    amount: float = 0.0
     #: Parts of the log that some checks need and not every log has; "" is no part.
     has: frozenset[str] = frozenset()
+    #: What the logged propensities are: a kind of `Propensity`, "factored" or "policy" for a whole policy.
+    kind: str = ""
+    #: How the logger ranks by scores: the kind of its policy; nothing where it has none.
+    ranking: str = ""
+    #: About how often each position is rewarded (K,), and the mean size of a reward, from the first rows; never 0.
+    rates: Floats = field(default_factory=lambda: np.empty(0))
+    amount: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.has:
+        if self.has:  # a copy for another batch
             return
-        first = self.first
-        policies = (first.propensity, *first.targets.values())
-        scored = any(isinstance(policy, Scored) for policy in policies)
-        available = {
+        first, logger = self.first, self.first.propensity
+        scored = any(isinstance(policy, Scored) for policy in (logger, *first.targets.values()))
+        parts = {
             "": True,
             "columns": first.columns,
             "context": first.context_names,
             "distributions": first.dists,
             "features": first.candidates is not None or first.item_features is not None,
-            "numbers": isinstance(first.propensity, Propensity),
+            "numbers": isinstance(logger, Propensity),
             "scores": scored or first.candidates is not None,
             "units": first.unit is not None,
         }
-        object.__setattr__(
-            self, "has", frozenset(counted for counted, present in available.items() if present)
-        )
-        hits, shown = (counted(self.first).sum(axis=0) for counted in (self.rewarded, self.used))
+        self.has = frozenset(filter(parts.get, parts))
+        self.ranking = logger.spec.kind if isinstance(logger, Scored) else ""
+        if isinstance(logger, Propensity):
+            self.kind = logger.kind
+        else:
+            self.kind = "factored" if logger.factored else "policy"
+        hits, shown = self.rewarded(first).sum(axis=0), self.used(first).sum(axis=0)
         common = (hits.sum() + 0.5) / (shown.sum() + 1.0)
         # Ten rankings' worth of the common rate, so that no position has none.
-        object.__setattr__(self, "rates", (hits + 10 * common) / (shown + 10))
-        amount = float(np.abs(self.first.reward).sum()) / max(float(hits.sum()), 1.0)
-        object.__setattr__(self, "amount", amount)
+        self.rates = (hits + 10 * common) / (shown + 10)
+        self.amount = float(np.abs(first.reward).sum()) / max(float(hits.sum()), 1.0)
         # Other processes get the subject, and need none of this.
         self.formed.clear()
-
-    @property
-    def kind(self) -> str:
-        """What the logged propensities are: a kind of `Propensity`, "factored" or "policy" for a whole policy."""
-        logging = self.first.propensity
-        if isinstance(logging, Propensity):
-            return logging.kind
-        return "factored" if logging.factored else "policy"
 
     @property
     def down_the_page(self) -> bool:
         """Weights at a position are those of all items down to it."""
         return self.kind in ("prefix", "policy")
-
-    @property
-    def ranking(self) -> str:
-        """How the logger ranks by scores: the kind of its policy; nothing where it has none."""
-        logger = self.first.propensity
-        return logger.spec.kind if isinstance(logger, Scored) else ""
 
     def ratios(self, batch: RankingLog, name: str) -> Ratios:
         """Return the ratios of a target on a batch: lent ones where there are any."""
@@ -169,14 +177,19 @@ class Subject:
         rows = min(batch.n, size * (after - before))
         return batch if rows == batch.n else batch.take(slice(0, rows)) if rows else None
 
+    @once
     def used(self, batch: RankingLog) -> Bools:
         """Return which cells (n, K) hold an item."""
-        return self.cached("used", batch, lambda: np.arange(batch.K) < batch.lengths[:, None])
+        inside: Bools = np.arange(batch.K) < batch.lengths[:, None]
+        return inside
 
+    @once
     def rewarded(self, batch: RankingLog) -> Bools:
         """Return which cells (n, K) hold an item with a reward."""
-        return self.cached("rewarded", batch, lambda: (batch.reward != 0) & self.used(batch))
+        rewarded: Bools = (batch.reward != 0) & self.used(batch)
+        return rewarded
 
+    @once
     def page_counts(self, batch: RankingLog) -> tuple[Ints, dict[str, Floats]]:
         """Return the rewarded items of each page (n,), and sums of how rewards lie on pages.
 
@@ -184,23 +197,10 @@ class Subject:
         reward above a position, and of those with one below it, pages, and rewards there (4, K). "early":
         rewards above the last item of their page (1,).
         """
-
-        def counted() -> tuple[Ints, dict[str, Floats]]:
-            hits, K = np.zeros(batch.n, np.int64), batch.K
-            sums = {"pages": np.zeros(K + 1), "beside": np.zeros((4, K)), "early": np.zeros(1)}
-            count_pages(np.ascontiguousarray(batch.reward), batch.lengths, hits, *sums.values())
-            return hits, sums
-
-        return self.cached("pages", batch, counted)
-
-    def cached(self, name: str, batch: RankingLog, make: Callable[[], Value]) -> Value:
-        """Return what is formed of a batch: once, where checks take turns on the same one."""
-        former, value = self.formed.get((name, id(batch)), (None, None))
-        # The batch itself is kept, because another one may get its id.
-        if former is not batch:
-            value = make()
-            self.formed[name, id(batch)] = batch, value
-        return cast(Value, value)
+        hits, K = np.zeros(batch.n, np.int64), batch.K
+        sums = {"pages": np.zeros(K + 1), "beside": np.zeros((4, K)), "early": np.zeros(1)}
+        count_pages(np.ascontiguousarray(batch.reward), batch.lengths, hits, *sums.values())
+        return hits, sums
 
     def stretches(self, batch: RankingLog) -> tuple[list[str], Ints]:
         """Return the numbers of the stretches of consecutive rows in a batch.
@@ -210,7 +210,7 @@ class Subject:
         size = STRETCH if self.n is None else -(-self.n // BLOCKS)
         block = batch.numbers // size
         first = int(block.min())
-        return [str(number) for number in range(first, int(block.max()) + 1)], block - first
+        return [*map(str, range(first, int(block.max()) + 1))], block - first
 
     def items(self, batch: RankingLog) -> Ints:
         """Return how many items there are at each position (K,).
@@ -239,13 +239,11 @@ def families(parts: Mapping[GroupKey, Floats]) -> dict[GroupKey, tuple[list[str]
     rows: dict[GroupKey, dict[str, Floats]] = {}
     for (*key, label), sums in parts.items():
         rows.setdefault(tuple(key), {})[label] = sums
-    tables = {
-        key: (list(labelled), np.stack(list(labelled.values()))) for key, labelled in rows.items()
-    }
-    return {
-        key: stretch_names(*labelled) if key[-1] == BLOCK else labelled
-        for key, labelled in tables.items()
-    }
+    tables = {}
+    for beginning, labelled in rows.items():
+        table = list(labelled), np.stack(list(labelled.values()))
+        tables[beginning] = stretch_names(*table) if beginning[-1] == BLOCK else table
+    return tables
 
 
 def stretch_names(numbers: Sequence[str], table: Floats) -> tuple[list[str], Floats]:
@@ -260,11 +258,6 @@ def stretch_names(numbers: Sequence[str], table: Floats) -> tuple[list[str], Flo
 def group_sums(codes: Ints, size: int, values: Floats) -> Floats:
     """Return rows, and sums of a number of each row (n,) and of its square, by the row's code (3, size)."""
     return sums_by(codes, size, (np.ones(len(codes)), values, values**2))
-
-
-def unit_sums(batch: RankingLog, values: Floats) -> Floats:
-    """Return the sums by bucket of units (3, 1024)."""
-    return group_sums(batch.bucket, 1024, values)
 
 
 @jit
@@ -319,24 +312,11 @@ def complete(batch: RankingLog) -> bool:
     return int(batch.lengths.min(initial=batch.K)) == batch.K
 
 
-def whole(values: Floats) -> Bools:
-    """Return which values are whole numbers; a remainder takes NumPy ten times as long."""
-    integers: Bools = np.floor(values) == values
-    return integers
-
-
 def kind_of(status: Outcome, kind: Kind = "refuted") -> Kind:
     """Return what a finding of this status does, of a check that does no more than `kind`."""
     if status is FAILED:
         return "refuted"
     return "question" if status is WARNED and kind != "note" else "note"
-
-
-def finding(
-    code: str, status: Outcome, text: str, cause: str = "", remedy: str = "", **attributes: Any
-) -> Finding:
-    """Return a finding with one cause and one remedy, as the audit has them; `attributes` are its other fields."""
-    return Finding(code, status, text, (remedy,) if remedy else (), cause=cause, **attributes)
 
 
 #: Example rows kept for each disease.
@@ -365,6 +345,11 @@ class Tally:
             _joined(self.parts, other.parts, padded_sum),
         )
 
+    @property
+    def empty(self) -> bool:
+        """Whether there was nothing to count."""
+        return not (self.sums or self.lists or self.parts)
+
     def count(self, name: str) -> int:
         """Return a count, 0 when nothing was counted."""
         counts = self.sums.get(name)
@@ -390,45 +375,50 @@ class Check:
     needs: str
     #: The counts of a batch.
     count: Callable[[RankingLog, Subject], Tally]
-    #: What the counts of the whole log mean.
-    judge: Callable[[Tally, Subject], list[Finding]]
+    #: What the counts of the whole log mean: what is wrong, or else nothing where `passed` says it.
+    judge: Callable[[Tally, Subject], Iterable[Finding]]
     #: The most that a finding does: "refuted" may fail; a warning is a question then, and of a "note" a note.
     kind: Kind = "refuted"
     #: Patterns of the codes that it is the cause of; a finding may name others.
     explains: tuple[str, ...] = ()
     #: Rows of the log that are looked at; None for all of them.
     max_rows: int | None = None
-    #: What is said where the log lacks what is needed; nothing where people need not be told.
+    #: What is said where the log has nothing to count; nothing where people need not be told.
     skip_reason: str = ""
+    #: What is said where nothing is wrong; nothing where people need not be told.
+    passed: str = ""
 
     def findings(self, tally: Tally, subject: Subject) -> list[Finding]:
-        """Return what the counts mean, each finding with its kind and what it is about."""
-        if self.needs in subject.has:
-            told = self.judge(tally, subject)
-        else:
-            told = self.skipped(self.skip_reason) if self.skip_reason else []
-        return [self.classified(finding) for finding in told]
+        """Return what the counts mean."""
+        if self.needs not in subject.has or tally.empty:
+            return [self.says(SKIPPED, self.skip_reason)] if self.skip_reason else []
+        passed = [self.says(PASSED, self.passed)] if self.passed else []
+        return [*self.judge(tally, subject)] or passed
 
-    def classified(self, finding: Finding) -> Finding:
-        """Return a finding with its kind and what it is about."""
-        return replace(
-            finding,
-            kind=kind_of(finding.status, self.kind),
-            about=finding.about or self.about,
-            explains=finding.explains or self.explains,
+    def says(
+        self,
+        status: Outcome,
+        text: str,
+        cause: str = "",
+        remedy: str = "",
+        *,
+        code: str = "",
+        about: About = "",
+        explains: tuple[str, ...] = (),
+        **fields: Any,
+    ) -> Finding:
+        """Return a finding of this check, under its code or another one, with one cause and one remedy."""
+        return Finding(
+            code or self.code,
+            status,
+            text,
+            (remedy,) if remedy else (),
+            cause=cause,
+            kind=kind_of(status, self.kind),
+            about=about or self.about,
+            explains=explains or self.explains,
+            **fields,
         )
-
-    def finds(self, status: Outcome, text: str, *advice: str, **attributes: Any) -> list[Finding]:
-        """Return the one finding of this check; `advice` are the cause and the remedy."""
-        return [finding(self.code, status, text, *advice, **attributes)]
-
-    def passed(self, text: str) -> list[Finding]:
-        """Return that nothing is wrong."""
-        return self.finds(PASSED, text)
-
-    def skipped(self, why: str) -> list[Finding]:
-        """Return that this log gives no occasion for the check."""
-        return self.finds(SKIPPED, why)
 
 
 def padded_sum(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:

@@ -6,13 +6,14 @@ column, so each column of the context is left out in turn.
 """
 
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.checks.base import Check, Subject, Tally
 from counterrank.common.arrays import Floats, Ints
-from counterrank.common.findings import FAILED, WARNED, Example, Finding
+from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Example, Finding
 from counterrank.common.texts import in_percent
 from counterrank.data.columns import column_of
 from counterrank.data.log import LOGGING, Propensity, RankingLog
@@ -170,57 +171,62 @@ def _count_duplicates(batch: RankingLog, subject: Subject) -> Tally:
     )
 
 
-def _judge_duplicates(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_duplicates(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Warn from 1 in 200 with the same ids, or 1 in 100 with others; fail from 1 in 20."""
-    if not len(tally.lists["whole"]):
-        return DUPLICATES.skipped("too few rankings to look for duplicates")
-    largest, column = 0.0, ""
     shown, owner, chance = (tally.lists[name] for name in ("shown", "owner", "chance"))
+    if not len(shown):
+        yield DUPLICATES.says(SKIPPED, "too few rankings to look for duplicates")
+        return
+    largest, but = 0.0, ""
     for name, key in tally.lists.items():
         if name.startswith("without "):
             # Rows of one unit may be equal: they count as one piece of evidence anyway.
             share = _repeated(np.asarray(hashing.mixed(key + shown)), owner)
             if share > max(_SHARE, largest) and share > _TIMES * by_chance(key, chance):
                 largest, column = share, name.removeprefix("without ")
+                but = f" in all but {column}" if column else ""
     if not largest:
-        return _same_ids(tally)
-    but = f" in all but {column}" if column else ""
-    return DUPLICATES.finds(
+        yield _same_ids(tally)
+        return
+    yield DUPLICATES.says(
         FAILED if largest > 0.05 else WARNED,
         f"{in_percent(largest)} of rankings equal another one{but}, far more than the logger's "
         "probabilities allow",
         "rows were delivered twice or multiplied by a join, under new ids",
-        "drop repeated rows: they make intervals too short",
+        REMEDY,
     )
 
 
-def _same_ids(tally: Tally) -> list[Finding]:
+REMEDY = "drop repeated rows: they make intervals too short"
+
+
+def _same_ids(tally: Tally) -> Finding:
     hashes, keys, rows = (tally.lists[name] for name in ("whole", "key", "row"))
-    repeats = len(hashes) - distinct(hashes)
-    share = repeats / len(hashes)
+    # The first row of each hash, so that examples are the first repeats.
+    _, where, back = np.unique(hashes, return_index=True, return_inverse=True)
+    repeats = np.flatnonzero(where[back] != np.arange(len(hashes)))
+    share = len(repeats) / len(hashes)
     # A context of a few categories repeats by nature: equal rows are evidence only where keys
     # differ.
     if not tally.count("identified") or distinct(keys) < 0.2 * len(keys):
-        return DUPLICATES.skipped(
+        return DUPLICATES.says(
+            SKIPPED,
             f"{in_percent(share)} of rankings equal another one, but nothing (context, unit, time) "
-            "tells rankings apart, so they need not be duplicates"
+            "tells rankings apart, so they need not be duplicates",
         )
     # Rows with the same ids and context may show the same page by chance.
     if share < max(0.005, 3 * by_chance(keys, tally.lists["chance"])):
-        return DUPLICATES.passed(f"{repeats:,} of {len(hashes):,} rankings equal another one")
-    _, where, back = np.unique(hashes, return_index=True, return_inverse=True)
-    first = where[back]
-    second = np.flatnonzero(first != np.arange(len(hashes)))
-    original = first[second[:3]]
+        return DUPLICATES.says(
+            PASSED, f"{len(repeats):,} of {len(hashes):,} rankings equal another one"
+        )
     examples: tuple[Example, ...] = tuple(
-        {"row": int(rows[i]), "equals": int(rows[j])}
-        for i, j in zip(second[:3], original, strict=True)
+        {"row": int(rows[i]), "equals": int(rows[where[back[i]]])} for i in repeats[:3]
     )
-    return DUPLICATES.finds(
+    return DUPLICATES.says(
         FAILED if share > 0.05 else WARNED,
         f"{in_percent(share)} of rankings equal an earlier one, context and all",
         "events delivered twice, or a join that multiplied rows",
-        "drop repeated rows: they make intervals too short",
+        REMEDY,
         examples=examples,
     )
 

@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.checks.answers import condition
-from counterrank.checks.base import BLOCK, DAY, SAMPLED_ROWS, Check, Subject, Tally, finding, whole
+from counterrank.checks.base import BLOCK, DAY, SAMPLED_ROWS, Check, GroupKey, Subject, Tally
 from counterrank.checks.scores import shown_scores
 from counterrank.checks.weights import row_groups
 from counterrank.common.arrays import Bools, Floats, Ints
-from counterrank.common.findings import WARNED, Finding
+from counterrank.common.findings import SKIPPED, WARNED, Finding
 from counterrank.common.messages import REWARD_PER_RANKING
 from counterrank.common.texts import in_percent
 from counterrank.data.log import RankingLog
@@ -51,7 +52,7 @@ NONE_IS_ONE, SEVERAL = 1e-6, 20
 def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
     """Sum expected and observed rewards by item and by category, each by group of scores."""
     reward, rates = np.ascontiguousarray(batch.reward), subject.rates
-    score = _score_groups(batch, subject)
+    score, parts = _score_groups(batch, subject), dict[GroupKey, Floats]()
     item_bins = np.where(batch.action < 0, -1, batch.action & (BINS - 1))
     # No more bins than there are items: what other batches count in further ones is added.
     size = int(item_bins.max(initial=0)) + 1
@@ -61,33 +62,37 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
         features, names = batch.features_of(batch.action), batch.item_feature_names
         for name, labels in batch.categories_of_items.items():
             codes = np.where(batch.action < 0, np.nan, features[:, :, names.index(name)])
-            sums[f"kind {name}"] = np.zeros((2, len(labels), DECILES))
+            parts[name,] = np.zeros((2, len(labels), DECILES))
             code = np.nan_to_num(codes, nan=-1.0).astype(np.int64)
-            item_sums(code, score, reward, rates, sums[f"kind {name}"])
+            item_sums(code, score, reward, rates, parts[name,])
     paid = reward > 0
     values, items = reward[paid], item_bins[paid]
-    kinds = (("positive", values > 0), ("ones", values == 1), ("even", whole(values / 2)))
-    for name, rows in kinds:
+    # A remainder takes NumPy ten times as long.
+    even = np.floor(values / 2) == values / 2
+    for name, rows in (("positive", values > 0), ("ones", values == 1), ("even", even)):
         sums[name] = np.bincount(items[rows], minlength=size).astype(float)
-    sums["whole"] = np.array([whole(values).sum(), len(values)], dtype=float)
-    return Tally(sums=sums)
+    sums["whole"] = np.array([(np.floor(values) == values).sum(), len(values)], dtype=float)
+    return Tally(sums, parts=parts)
 
 
-def _judge_item_rates(tally: Tally, subject: Subject) -> list[Finding]:
-    """Return a finding of each kind."""
+def _judge_item_rates(tally: Tally, subject: Subject) -> Iterator[Finding]:
+    """Yield a finding of each kind."""
     if one_per_page(tally, subject):
-        return ITEM_RATES.skipped("there is one reward per page")
-    factor = _by_score(tally.sums["items"])
-    findings = [*_counted_twice(tally), *_without_any(*tally.sums["items"].sum(axis=2))]
+        yield ITEM_RATES.says(SKIPPED, "there is one reward per page")
+        return
+    items = tally.sums["items"]
+    factor = _by_score(items)
+    yield from _counted_twice(tally)
+    yield from _without_any(*items.sum(axis=2))
     # Without scores nobody knows what should be liked: in search, all results of a query that
     # everyone asks are shown often, and one is wanted.
     if subject.ranking:
-        findings += _popular(tally.sums["items"], factor)
-    kinds = [name for name in tally.sums if name.startswith("kind ")]
-    for name in kinds:
-        labels = subject.first.categories_of_items[name.removeprefix("kind ")]
-        findings += _categories(name, labels, tally.sums[name], factor, len(kinds))
-    return findings or ITEM_RATES.passed("no kind of items lost its rewards")
+        yield from _popular(items, factor)
+    kinds = {name: table for (name, *_), table in tally.parts.items()}
+    for name, table in kinds.items():
+        yield from _categories(
+            name, subject.first.categories_of_items[name], table, factor, len(kinds)
+        )
 
 
 #: No kind of items lost a part of its rewards, or has them counted twice.
@@ -102,6 +107,7 @@ ITEM_RATES = Check(
     _judge_item_rates,
     explains=("rewards-by-category", "rewards-by-popularity"),
     max_rows=SAMPLED_ROWS,
+    passed="no kind of items lost its rewards",
 )
 
 
@@ -154,15 +160,16 @@ def _categories(
     logs = np.log((observed[frequent] + 0.5) / expected[frequent])
     chance = CHANCE / (len(frequent) * kinds)
     for place in outlier(logs, 2.25 / expected[frequent], APART, ALIKE, chance):
-        off = float(logs[place] - np.median(np.delete(logs, place)))
-        yield finding(
-            KIND,
+        ratio = math.exp(logs[place] - np.median(np.delete(logs, place)))
+        label = labels[frequent[place]]
+        yield ITEM_RATES.says(
             WARNED,
-            f"items of {name.removeprefix('kind ')} {labels[frequent[place]]} have {in_percent(math.exp(off), 0)} "
-            "of the rewards of others at their positions and scores",
+            f"items of {name} {label} have {in_percent(ratio, 0)} of the rewards of others at their positions and "
+            "scores",
             "rewards of a part of the catalogue were not joined, or are counted otherwise",
             "check how rewards of these items are tracked",
-            pattern=condition(name.removeprefix("kind "), [labels[frequent[place]]], math.exp(off)),
+            pattern=condition(name, [label], ratio),
+            code=KIND,
         )
 
 
@@ -194,13 +201,13 @@ def _without_any(expected: Floats, rewarded: Floats) -> Iterator[Finding]:
     material = lost >= max(EXPECTED_OF_ITEMS, 0.1 * expected[tested].sum())
     # Two items that nobody wants may be shown often.
     if material and none.sum() > EXCESS * max(rarely.sum(), 0.5):
-        yield finding(
-            ITEM,
+        yield ITEM_RATES.says(
             WARNED,
             f"{int(none.sum()):,} of {int(tested.sum()):,} items that are shown often have no reward at all, "
             f"only {int(rarely.sum()):,} have one to three",
             "items are called differently where rewards come from, or part of the catalogue was not joined",
             "check the join of rewards with rankings; leave out what was not joined",
+            code=ITEM,
         )
 
 
@@ -211,20 +218,19 @@ def _popular(items: Floats, factor: Floats) -> Iterator[Finding]:
     order = order[expected[order] >= 5]
     sizes = [size for size in (8, 12, 20, 30, 50, 80) if size <= len(order) // 2]
     for size in sizes:
-        rates = [
+        (top, error), (after, after_error) = (
             _ratio(expected[group], observed[group])
             for group in (order[:size], order[size : 2 * size])
-        ]
-        (top, error), (after, after_error) = rates
+        )
         p = two_sided(top - after, math.hypot(error, after_error))
         if top - after < math.log(FEWER) and p * len(sizes) <= CHANCE * 10:
-            yield finding(
-                POPULAR,
+            yield ITEM_RATES.says(
                 WARNED,
                 f"the {size} items that are shown most have {in_percent(math.exp(top - after), 0)} of the rewards of "
                 "the items after them",
                 "rewards of popular items were cut, thinned or deduplicated",
                 "check how rewards of the most popular items are counted",
+                code=POPULAR,
             )
             return
 
@@ -246,13 +252,13 @@ def _counted_twice(tally: Tally) -> Iterator[Finding]:
     share = ones.sum() / max(positive[~suspects].sum(), 1.0)
     surely = suspects & (positive * math.log(max(1 - share, 1e-3)) < math.log(NONE_IS_ONE))
     if positive[surely].sum() >= SEVERAL:
-        yield finding(
-            TWICE,
+        yield ITEM_RATES.says(
             WARNED,
             f"all {positive[surely].sum():,.0f} rewards of {int(surely.sum()):,} items are even, and "
             "those of others are mostly 1",
             "events of some items are delivered twice",
             "count each reward of these items once",
+            code=TWICE,
         )
 
 
@@ -288,31 +294,31 @@ def _count_amounts(batch: RankingLog, subject: Subject) -> Tally:
         lists |= {f"feature {name}": values for name, values in named if name not in kinds}
     paid_rows = np.nonzero(paid)[0][sampled]
     numbers = {cut.column for cut in subject.cuts if not cut.labels}
-    for column, (labels, codes) in row_groups(batch, subject).items():
+    for column, (labels, codes) in row_groups(subject, batch).items():
         if column not in (BLOCK, DAY) and column not in numbers and len(labels) > 1:
             lists[f"group {column}"] = np.array(labels)[codes[paid_rows]]
     return Tally(lists=lists)
 
 
-def _judge_amounts(tally: Tally, subject: Subject) -> list[Finding]:
-    """Return a finding of each kind."""
-    if not tally.lists:  # clicks and counts, of which there is nothing to say
-        return []
+def _judge_amounts(tally: Tally, subject: Subject) -> Iterator[Finding]:
+    """Yield a finding of each kind."""
     if len(tally.lists["amount"]) < 200:
-        return AMOUNTS.skipped("too few amounts")
+        yield AMOUNTS.says(SKIPPED, "too few amounts")
+        return
     # By item, each item's by size.
     order = np.lexsort((tally.lists["amount"], tally.lists["item"]))
-    lists = {name: values[order] for name, values in tally.lists.items()}
-    amount, item = lists.pop("amount"), lists.pop("item")
-    groups = {name: lists.pop(name) for name in [*lists] if name.startswith("group ")}
-    findings = [
-        *_other_currency(amount, item, groups),
-        *_capped(amount, item),
-        *_two_units(amount, item),
-        *_units_of_items(amount, item, lists),
-        *_magnitude(amount, item),
-    ]
-    return findings or AMOUNTS.passed("amounts have no mass at the largest one")
+    amount, item = tally.lists["amount"][order], tally.lists["item"][order]
+    about: dict[str, dict[str, NDArray[Any]]] = {"feature": {}, "group": {}}
+    for name, values in tally.lists.items():
+        what, _, of = name.partition(" ")
+        if of:
+            about[what][of] = values[order]
+    starts = np.flatnonzero(np.append(True, np.diff(item) != 0))
+    yield from _other_currency(amount, item, about["group"])
+    yield from _capped(amount, item)
+    yield from _two_units(amount, starts)
+    yield from _units_of_items(amount, starts, about["feature"])
+    yield from _magnitude(amount, item)
 
 
 #: Amounts have no mass at their maximum and come in one unit.
@@ -324,31 +330,25 @@ AMOUNTS = Check(
     _judge_amounts,
     explains=("rewards", "rewards-capped", "rewards-by-magnitude", "drift"),
     max_rows=SAMPLED_ROWS,
+    passed="amounts have no mass at the largest one",
 )
 
 
 def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:
     """Yield where many different items have the one largest amount."""
-    top = float(amount.max())
-    at_top = amount == top
-    if at_top.sum() < max(AT_MAXIMUM, SHARE * len(amount)):
-        return
-    values, back = np.unique(amount, return_inverse=True)
+    values, back, times = np.unique(amount, return_inverse=True, return_counts=True)
     pairs = np.unique(np.stack([back, item]), axis=1)[0]
-    items_of = np.bincount(pairs, minlength=len(values))
-    most_shared = int(items_of[:-1].max(initial=1))
-    times = np.bincount(back)
+    *items_below, items = np.bincount(pairs, minlength=len(values)).tolist()
     # Prices that several items share come again below the largest one; a cap does not.
-    if items_of[-1] >= max(4, 3 * most_shared) or (
-        items_of[-1] >= 4 and times[-1] > 5 * times[:-1].max(initial=1)
-    ):
-        yield finding(
-            CAPPED,
+    shared = items >= 3 * max(items_below, default=1) or times[-1] > 5 * times[:-1].max(initial=1)
+    if items >= 4 and shared and times[-1] >= max(AT_MAXIMUM, SHARE * len(amount)):
+        yield AMOUNTS.says(
             WARNED,
-            f"{in_percent(float(at_top.mean()))} of the amounts are exactly {top:g}, the largest, of "
-            f"{int(items_of[-1]):,} different items",
+            f"{in_percent(times[-1] / len(amount))} of the amounts are exactly {values[-1]:g}, the largest, of "
+            f"{items:,} different items",
             "amounts were capped; a policy that sells dearer things looks worse than it is",
             "use the amounts as they were, or name a metric that is meant to be capped",
+            code=CAPPED,
         )
 
 
@@ -362,69 +362,62 @@ def _other_currency(
     logs, place = np.log(amount), np.unique(item, return_inverse=True)[1]
     count, total = np.bincount(place), np.bincount(place, logs)
     for column, labels in groups.items():
-        names, codes = np.unique(labels, return_inverse=True)
-        best: tuple[float, int] = (0.0, 0)
-        for places in range(len(names)):
-            of_level = codes == places
-            if not FEWEST_AMOUNTS <= of_level.sum() <= len(of_level) / 2:
+        best, name = 0.0, ""
+        for label in np.unique(labels):
+            inside = labels == label
+            mine, items = logs[inside], place[inside]
+            if not FEWEST_AMOUNTS <= len(mine) <= len(logs) / 2:
                 continue
-            outside = count - np.bincount(place[of_level], minlength=len(count))
-            compared = total - np.bincount(place[of_level], logs[of_level], len(count))
-            usable = outside[place[of_level]] > 0
-            factor = (
-                logs[of_level][usable]
-                - compared[place[of_level]][usable] / outside[place[of_level]][usable]
-            )
-            if usable.sum() < of_level.sum() / 2:
-                factor = logs[of_level] - logs[~of_level].mean()
+            outside = (count - np.bincount(items, minlength=len(count)))[items]
+            compared = (total - np.bincount(items, mine, len(count)))[items]
+            usable = outside > 0
+            factor = mine[usable] - compared[usable] / outside[usable]
+            if 2 * len(factor) < len(mine):
+                factor = mine - logs[~inside].mean()
             off, error = float(factor.mean()), float(factor.std()) / math.sqrt(len(factor))
-            if abs(off) > max(math.log(CURRENCY), 6 * error, abs(best[0])):
-                best = off, places
-        if best[0]:
-            times, name = math.exp(best[0]), str(names[best[1]])
-            column = column.removeprefix("group ")
-            yield finding(
-                UNITS,
+            if abs(off) > max(math.log(CURRENCY), 6 * error, abs(best)):
+                best, name = off, str(label)
+        if best:
+            times = math.exp(best)
+            yield AMOUNTS.says(
                 WARNED,
                 f"where {column} is {name}, amounts are {times:.2g} times those of the same items elsewhere",
                 "another currency or unit there; or prices that differ so much",
                 "bring all amounts to one unit",
                 pattern=condition(column, [name], times),
+                code=UNITS,
             )
             return
 
 
-def _two_units(amount: Floats, item: Ints) -> Iterator[Finding]:
+def _two_units(amount: Floats, starts: Ints) -> Iterator[Finding]:
     """Yield where items of one price are paid at ten, a hundred or a thousand times that price, alike for all items.
 
     Cents in a part of the rows concern all items alike: with a share q of large amounts, an item that is paid
     n times has both with chance 1 - q^n - (1 - q)^n. Packs and offers are of some items alone, and where an
     item has many amounts (seconds of watching, tips), two that are ten times apart mean nothing.
     """
-    starts = np.flatnonzero(np.append(True, np.diff(item) != 0))
     low, high = np.minimum.reduceat(amount, starts), np.maximum.reduceat(amount, starts)
-    per_item = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(item))))
-    times = np.bincount(per_item)
+    times = np.diff(np.append(starts, len(amount)))
+    at_low, at_high = (
+        np.add.reduceat(np.isclose(amount, np.repeat(ends, times), rtol=1e-6).astype(float), starts)
+        for ends in (low, high)
+    )
+    # Items of one price: all amounts, or all but a few, are one of two.
+    simple = np.where(low == high, times, at_low + at_high) >= 0.9 * times
+    often = times >= OFTEN
+    of_one_price = simple[often].sum() >= ONE_PRICE * often.sum()
     for factor in (10, 100, 1000):
         with_both = np.isclose(high, factor * low, rtol=1e-6)
-        at_low, at_high = (
-            np.bincount(per_item, np.isclose(amount, ends[per_item], rtol=1e-6))
-            for ends in (low, high)
-        )
-        # Items of one price: all amounts, or all but a few, are one of two.
-        simple = np.where(low == high, times, at_low + at_high) >= 0.9 * times
-        often = times >= OFTEN
-        if with_both.sum() < WITH_BOTH or simple[often].sum() < ONE_PRICE * often.sum():
+        both = with_both & simple
+        if not of_one_price or both.sum() < WITH_BOTH:
             continue
-        q = float(
-            at_high[with_both].sum() / (at_high[with_both].sum() + at_low[with_both & simple].sum())
-        )
-        share = _of_large(q, times, with_both & simple)
+        large = at_high[with_both].sum()
+        share = _of_large(float(large / (large + at_low[both].sum())), times, both)
         expected = float((1 - share**times - (1 - share) ** times)[simple].sum())
-        if (with_both & simple).sum() >= max(WITH_BOTH, ALL_ITEMS * expected):
+        if both.sum() >= ALL_ITEMS * expected:
             yield _other_units(
-                f"{int((with_both & simple).sum()):,} items are paid at two prices that are exactly {factor:,} "
-                "times apart"
+                f"{int(both.sum()):,} items are paid at two prices that are exactly {factor:,} times apart"
             )
             return
 
@@ -445,57 +438,55 @@ def _of_large(q: float, times: Ints, with_both: Bools) -> float:
     return (low + high) / 2
 
 
-def _units_of_items(amount: Floats, item: Ints, features: dict[str, Floats]) -> Iterator[Finding]:
+def _units_of_items(amount: Floats, starts: Ints, features: dict[str, Floats]) -> Iterator[Finding]:
     """Yield where all amounts of some items are powers of ten away from a feature that fits the others.
 
     Without such a feature: where they are two or three decades above all others.
     """
-    starts = np.flatnonzero(np.append(True, np.diff(item) != 0))
-    counts = np.diff(np.append(starts, len(item)))
-    middle = starts + counts // 2
+    counts = np.diff(np.append(starts, len(amount)))
     # Items with one price; packs have several.
     one_price = np.isclose(amount[starts], amount[starts + counts - 1], rtol=1e-6) & (counts > 1)
-    for name, values in features.items():
-        distant = _off_by_decades(amount[middle[one_price]], values[middle[one_price]])
-        if distant >= max(FAR_ITEMS, FAR_SHARE * one_price.sum()):
-            what = name.removeprefix("feature ")
+    middle = (starts + counts // 2)[one_price]
+    for what, values in features.items():
+        distant = _off_by_decades(amount[middle], values[middle])
+        if distant >= max(FAR_ITEMS, FAR_SHARE * len(middle)):
             yield _other_units(
                 f"amounts of {distant:,} items are powers of ten away from what {what} says"
             )
             return
-    logs = np.sort(np.log10(amount[middle[one_price]]))
+    logs = np.sort(np.log10(amount[middle]))
     if len(logs) < 20:
         return
     gaps = np.diff(logs)
-    split = int(gaps[FAR_ITEMS - 1 : len(gaps) - FAR_ITEMS + 1].argmax()) + FAR_ITEMS - 1
-    apart = float(logs[split + 1 :].mean() - logs[: split + 1].mean())
-    decades = min((2, 3), key=lambda exponent: abs(apart - exponent))
-    if gaps[split] > 0.4 and gaps[split] > 8 * np.median(gaps) and abs(apart - decades) < 0.3:
-        fewer = min(split + 1, len(logs) - split - 1)
-        text = f"amounts of {fewer:,} items are about {10**decades:,} times away from all others"
-        yield _other_units(text)
+    split = int(gaps[FAR_ITEMS - 1 : 1 - FAR_ITEMS].argmax()) + FAR_ITEMS
+    apart = float(logs[split:].mean() - logs[:split].mean())
+    decades, gap = 3 if apart > 2.5 else 2, gaps[split - 1]
+    if gap > max(0.4, 8 * np.median(gaps)) and abs(apart - decades) < 0.3:
+        fewer = min(split, len(logs) - split)
+        yield _other_units(
+            f"amounts of {fewer:,} items are about {10**decades:,} times away from all others"
+        )
 
 
 def _off_by_decades(amount: Floats, feature: Floats) -> int:
     """Return how many amounts are powers of ten away from a feature that fits the others."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.log10(amount / feature)
-    ratio = ratio[np.isfinite(ratio)]
-    if len(ratio) < 10:
+        off = np.log10(amount / feature)
+    off = off[np.isfinite(off)]
+    if len(off) < 10:
         return 0
-    off = ratio - np.median(ratio)
-    decades = np.rint(off)
-    fits = np.median(np.abs(off)) < 0.02
-    return int(((decades != 0) & (np.abs(off - decades) < 0.02)).sum()) if fits else 0
+    off = off - np.median(off)
+    decades, fits = np.rint(off), np.median(np.abs(off)) < 0.02
+    return int((fits & (decades != 0) & (np.abs(off - decades) < 0.02)).sum())
 
 
 def _other_units(text: str, code: str = UNITS) -> Finding:
-    return finding(
-        code,
+    return AMOUNTS.says(
         WARNED,
         text,
         "cents in some rows and whole units in others, or two currencies",
         "bring all amounts to one unit",
+        code=code,
     )
 
 
@@ -503,13 +494,11 @@ def _magnitude(amount: Floats, item: Ints) -> Iterator[Finding]:
     """Yield where amounts of one item come in two sizes that are a hundred or a thousand times apart."""
     size = PER_DECADE * DECADES
     decade = np.floor((np.log10(amount) - LOWEST) * PER_DECADE).astype(np.int64)
-    cells = (item % AMOUNT_BINS) * size + np.clip(decade, 0, size - 1)
-    table = (
-        np.bincount(cells, minlength=AMOUNT_BINS * size).reshape(AMOUNT_BINS, size).astype(float)
-    )
+    table = np.zeros((AMOUNT_BINS, size))
+    np.add.at(table, (item % AMOUNT_BINS, np.clip(decade, 0, size - 1)), 1.0)
     table = table[table.any(axis=1)]
     # A click counts 1 and a purchase 100: a few sizes are meant.
-    if (table.sum(axis=0) > 0).sum() < 6:
+    if table.any(axis=0).sum() < 6:
         return
     shapes = _distances(table), _above_median(table)
     for factor, lag in ((100, 2 * PER_DECADE), (1000, 3 * PER_DECADE)):

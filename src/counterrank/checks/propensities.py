@@ -1,5 +1,6 @@
 """Checks of the logged probabilities: of the numbers themselves, and against whole distributions."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ from counterrank.checks.base import (
     Tally,
     complete,
     examples_at,
-    finding,
     first_items,
+    once,
 )
 from counterrank.common.arrays import Bools, Floats, Ints
-from counterrank.common.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
 from counterrank.common.messages import say
 from counterrank.common.texts import in_percent
 from counterrank.data.log import LOGGING, Propensity, RankingLog
@@ -40,13 +41,6 @@ def logged_numbers(batch: RankingLog, name: str) -> Floats | None:
     return policy.values.reshape(batch.n, -1)
 
 
-def _numbers(batch: RankingLog) -> Floats:
-    """Return the numbers of a logger that has some."""
-    values = logged_numbers(batch, LOGGING)
-    assert values is not None
-    return values
-
-
 def of_items(batch: RankingLog, values: Floats, subject: Subject) -> Floats:
     """Return the numbers that belong to an item, in a row."""
     if values.shape[1] != batch.K or complete(batch):
@@ -60,8 +54,7 @@ def _count_targets(batch: RankingLog, subject: Subject) -> Tally:
     mine = logged_numbers(batch, LOGGING)
     sums: dict[str, NDArray[Any]] = {}
     for name in subject.targets:
-        values = logged_numbers(batch, name)
-        if values is not None:
+        if (values := logged_numbers(batch, name)) is not None:
             inside = of_items(batch, values, subject)
             differ = inside.size
             if mine is not None and values.shape == mine.shape:
@@ -70,30 +63,26 @@ def _count_targets(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums=sums)
 
 
-def _judge_targets(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_targets(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Warn of a target that never shows the logged items, and of one that is the logger."""
-    findings = []
     for name, (zeros, cells, differ) in tally.sums.items():
         if zeros > 0.5 * cells:
-            findings.append(
-                finding(
-                    "probabilities",
-                    WARNED,
-                    f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0",
-                    "the target was joined to other rankings, or is (nearly) deterministic",
-                    "check the join; a deterministic target keeps only the rows that show its own items",
-                )
+            yield TARGETS.says(
+                WARNED,
+                f"'{name}' gives {in_percent(zeros / cells, 0)} of the shown items probability 0",
+                "the target was joined to other rankings, or is (nearly) deterministic",
+                "check the join; a deterministic target keeps only the rows that show its own items",
+                code="probabilities",
             )
         if differ:
-            findings += TARGETS.passed(f"'{name}' differs from the logging policy")
+            yield TARGETS.says(PASSED, f"'{name}' differs from the logging policy")
         else:
-            findings += TARGETS.finds(
+            yield TARGETS.says(
                 WARNED,
                 f"'{name}' is the logging policy itself, number by number",
                 "the logger's own column was named as the target, or the new policy was not scored",
                 "name the column with the new policy's probabilities",
             )
-    return findings or TARGETS.skipped("no target given as numbers")
 
 
 #: Targets give the logged items a chance, and are not the logger.
@@ -105,18 +94,19 @@ TARGETS = Check(
     _judge_targets,
     kind="note",
     max_rows=SAMPLED_ROWS,
+    skip_reason="no target given as numbers",
 )
 
 
 def _count_rounding(batch: RankingLog, subject: Subject) -> Tally:
     """Count the logger's numbers on the grid of 1/10,000, and say for which d one is no multiple of 10^-d."""
-    inside = of_items(batch, _numbers(batch), subject)
+    values = logged_numbers(batch, LOGGING)
+    assert values is not None
+    inside = of_items(batch, values, subject)
     # One number that is no multiple settles it: mostly among the first ones.
     off = [_off(inside[:HEAD_ROWS], d) or _off(inside, d) for d in range(DECIMALS + 1)]
     grid = np.bincount(np.rint(inside * 10**DECIMALS).astype(np.int64), minlength=10**DECIMALS + 1)
-    return Tally(
-        sums={"off": np.array(off, float), "grid": grid}, peaks={"low": np.array([-inside.min()])}
-    )
+    return Tally({"off": np.array(off, float), "grid": grid}, {"low": np.array([-inside.min()])})
 
 
 def _off(values: Floats, decimals: int) -> bool:
@@ -125,24 +115,24 @@ def _off(values: Floats, decimals: int) -> bool:
     return bool((np.abs(scaled - np.rint(scaled)) > 1e-7).any())
 
 
-def _judge_rounding(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_rounding(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Warn when all numbers are multiples of 10^-d, many differ, and the smallest has a large rounding error."""
     digits = np.flatnonzero(tally.sums["off"] == 0)
-    distinct = int((tally.sums["grid"] > 0).sum())
-    lowest = -float(tally.peaks["low"][0])
+    distinct, lowest = int((tally.sums["grid"] > 0).sum()), -float(tally.peaks["low"][0])
     # Few different values are a policy of few levels (.25, .5), exact as they stand; of one digit
     # there are nine in all.
     if len(digits) == 0 or distinct < (6 if digits[0] <= 1 else 20):
-        return ROUNDING.passed(f"propensities have enough digits ({distinct:,} different values)")
-    error = 0.5 * 10.0 ** -int(digits[0]) / lowest
-    status = WARNED if error > 0.05 else PASSED
-    return ROUNDING.finds(
-        status,
-        f"all propensities are multiples of {10.0 ** -int(digits[0]):g}; the smallest, "
-        f"{lowest:g}, may be off by {in_percent(error, 0)}",
-        "" if status == PASSED else "probabilities were rounded when they were written",
-        "" if status == PASSED else "log full precision: weights divide by these numbers",
+        text = f"propensities have enough digits ({distinct:,} different values)"
+        yield ROUNDING.says(PASSED, text)
+        return
+    step = 10.0 ** -int(digits[0])
+    error = 0.5 * step / lowest
+    text = f"all propensities are multiples of {step:g}; the smallest, {lowest:g}, may be off by {in_percent(error, 0)}"
+    advice = (
+        "probabilities were rounded when they were written",
+        "log full precision: weights divide by these numbers",
     )
+    yield ROUNDING.says(WARNED, text, *advice) if error > 0.05 else ROUNDING.says(PASSED, text)
 
 
 #: Numbers rounded to few decimals: small probabilities lose their digits.
@@ -159,16 +149,18 @@ ROUNDING = Check(
 
 def _count_exploration(batch: RankingLog, subject: Subject) -> Tally:
     """Count propensities of 1 and items by position."""
-    sums = number_sums(batch, subject)
+    sums = number_sums(subject, batch)
     return Tally(sums={"one": sums[3], "cells": sums[0]})
 
 
-def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_exploration(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail when all are 1, warn when a position has nothing but ones."""
     certain, cells = tally.sums["one"], np.maximum(tally.sums["cells"], 1)
-    share = certain / cells
+    explored = in_percent(1 - certain.sum() / cells.sum())
+    # In a ranking without replacement the last of the candidates is certain.
+    fixed = np.flatnonzero(certain == cells) + 1
     if certain.sum() == cells.sum():
-        return EXPLORATION.finds(
+        yield EXPLORATION.says(
             FAILED,
             "every propensity is 1",
             "the logging policy is deterministic, or the column holds no propensities",
@@ -176,20 +168,15 @@ def _judge_exploration(tally: Tally, subject: Subject) -> list[Finding]:
             "policy that explores, "
             "estimate them if the same context saw different lists, or run an A/B test",
         )
-    # In a ranking without replacement the last of the candidates is certain.
-    fixed = np.flatnonzero(share == 1.0) + 1
-    if subject.kind == "prefix" and len(fixed) == 1 and fixed[0] == subject.first.K:
-        fixed = fixed[:0]
-    if len(fixed):
-        return EXPLORATION.finds(
+    elif len(fixed) and not (subject.kind == "prefix" and [*fixed] == [subject.first.K]):
+        yield EXPLORATION.says(
             WARNED,
             f"every propensity at position {first_items(list(fixed))} is 1",
             "the logger does not explore there",
             "the target must show the same items there; explore these positions too",
         )
-    return EXPLORATION.passed(
-        f"{in_percent(1 - certain.sum() / cells.sum())} of shown items were a random choice"
-    )
+    else:
+        yield EXPLORATION.says(PASSED, f"{explored} of shown items were a random choice")
 
 
 #: A deterministic logger: the log has no evidence on other choices.
@@ -205,29 +192,26 @@ EXPLORATION = Check(
 )
 
 
-def number_sums(batch: RankingLog, subject: Subject) -> Floats:
+@once
+def number_sums(subject: Subject, batch: RankingLog) -> Floats:
     """Return how many numbers p the logger has at each position, sums of 1/p and 1/p^2, and how many are 1 (4, K)."""
-
-    def summed() -> Floats:
-        values = _numbers(batch)
-        out = np.zeros((4, values.shape[1]))
-        out[0] = subject.items(batch)[: values.shape[1]]
-        by_position = values.shape[1] == batch.K
-        lengths = batch.lengths if by_position else np.ones(batch.n, np.int64)
-        full = lengths.min() == values.shape[1]
-        even = batch.n // _BESIDE * _BESIDE if full else 0
-        # Full rankings side by side: loops over a handful of positions are short.
-        wide = np.ascontiguousarray(values[:even]).reshape(-1, _BESIDE * values.shape[1])
-        for rows, ends in (
-            (wide, np.full(len(wide), wide.shape[1])),
-            (np.ascontiguousarray(values[even:]), lengths[even:]),
-        ):
-            sums = np.zeros((3, rows.shape[1]))
-            inverse_sums(rows, ends, sums)
-            out[1:] += sums.reshape(3, -1, values.shape[1]).sum(axis=1)
-        return out
-
-    return subject.cached("numbers", batch, summed)
+    values = logged_numbers(batch, LOGGING)
+    assert values is not None
+    width = values.shape[1]
+    lengths = batch.lengths if width == batch.K else np.ones(batch.n, np.int64)
+    even = batch.n // _BESIDE * _BESIDE if lengths.min() == width else 0
+    # Full rankings side by side: loops over a handful of positions are short.
+    wide = np.ascontiguousarray(values[:even]).reshape(-1, _BESIDE * width)
+    out = np.zeros((4, width))
+    out[0] = subject.items(batch)[:width]
+    for rows, ends in (
+        (wide, np.full(len(wide), wide.shape[1])),
+        (np.ascontiguousarray(values[even:]), lengths[even:]),
+    ):
+        sums = np.zeros((3, rows.shape[1]))
+        inverse_sums(rows, ends, sums)
+        out[1:] += sums.reshape(3, -1, width).sum(axis=1)
+    return out
 
 
 @jit
@@ -288,31 +272,31 @@ def _count_meaning(batch: RankingLog, subject: Subject) -> Tally:
     )
 
 
-def _judge_meaning(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_meaning(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail on one number for all positions, warn on products."""
-    full = tally.count("full")
+    full, examples = tally.count("full"), tally.examples.get("same", ())
     if full < FULL or subject.kind == "joint":
-        return MEANING.skipped("too few full rankings, or one number for each, to tell")
+        yield MEANING.says(SKIPPED, MEANING.skip_reason)
     # One number in the whole log is a uniform policy, not a joint probability repeated.
-    constant = float(tally.peaks["span"].sum()) == 0.0
-    if tally.count("same") == full and not constant:
-        return MEANING.finds(
+    elif tally.count("same") == full and float(tally.peaks["span"].sum()) != 0.0:
+        yield MEANING.says(
             FAILED,
             "each ranking has the same number at all positions",
             "the whole ranking's probability was repeated at each position",
             f"read it with {say('--propensity-kind', 'joint')}",
-            examples=tally.examples.get("same", ()),
+            examples=examples,
         )
-    if tally.count("falling") == full and subject.first.K >= 3 and subject.kind != "position":
-        return MEANING.finds(
+    elif tally.count("falling") == full and subject.first.K >= 3 and subject.kind != "position":
+        yield MEANING.says(
             WARNED,
             "propensities fall from position to position in every ranking",
             "cumulative products P(a_1..a_k) were logged instead of factors",
             "divide each number by the one before it and read them with "
             + say("--propensity-kind", "prefix"),
-            examples=tally.examples.get("same", ()),
+            examples=examples,
         )
-    return MEANING.passed(f"numbers vary by position as '{subject.kind}' propensities do")
+    else:
+        yield MEANING.says(PASSED, f"numbers vary by position as '{subject.kind}' propensities do")
 
 
 #: One number repeated at every position is a joint; numbers that only fall are cumulative products.
@@ -330,6 +314,7 @@ MEANING = Check(
         "rounding",
         "lift-by-halves",
     ),
+    skip_reason="too few full rankings, or one number for each, to tell",
 )
 
 
@@ -399,36 +384,23 @@ def _count_distributions(batch: RankingLog, subject: Subject) -> Tally:
     )
 
 
-def _judge_distributions(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_distributions(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail on any of them."""
-    findings: list[Finding] = []
     for key, (wrong, cells) in tally.sums.items():
         what, _, name = key.partition(" ")
-        code, text, cause, remedy = _DISTRIBUTION[what]
-        if not wrong:
-            text = "all shown items have a chance in 'propensity_dist'"
-            text = f"'{name}' agrees with '{name}_dist'" if name else text
-            findings.append(finding(code, PASSED, text))
-            continue
-        text = text.format(count=wrong, share=in_percent(wrong / cells), name=name)
-        examples = tally.examples[key]
-        findings.append(
-            finding(
-                code,
-                FAILED,
-                text,
-                cause,
-                remedy,
-                examples=examples,
-            )
-        )
-    return findings
+        code, right, text, *advice = _DISTRIBUTION[what]
+        if wrong:
+            text = text.format(count=wrong, share=in_percent(wrong / cells), name=name)
+            yield DISTRIBUTIONS.says(FAILED, text, *advice, examples=tally.examples[key], code=code)
+        else:
+            yield DISTRIBUTIONS.says(PASSED, right.format(name=name), code=code)
 
 
-#: What is wrong with an entry of a distribution: the code, the text, the cause and the remedy.
+#: What is right or wrong with an entry of a distribution: the code, both texts, the cause and the remedy.
 _DISTRIBUTION = {
     "never": (
         "candidates",
+        "all shown items have a chance in 'propensity_dist'",
         "{count:,} shown items have probability 0 in 'propensity_dist'",
         "the item came from outside the candidate set (a filter, a pinned item, a fallback), or the "
         "distribution belongs to another request",
@@ -436,6 +408,7 @@ _DISTRIBUTION = {
     ),
     "differs": (
         "propensity-vs-distribution",
+        "'{name}' agrees with '{name}_dist'",
         "'{name}' differs from its entry in '{name}_dist' for {share} of shown items",
         "the two were written at different moments, after different filters, or numbered differently",
         "log both from the same draw",
@@ -471,43 +444,31 @@ def _count_calibration(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums={**sums, "seen": shown_times.astype(float)})
 
 
-def _judge_calibration(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_calibration(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Z = (seen - expected) / sqrt(sum p (1-p)) for expectations above 5.
 
     Bonferroni over items and positions.
     """
     from scipy import special
 
-    if not tally.sums:
-        return CALIBRATION.skipped(CALIBRATION.skip_reason)
     expected, spread, shown_times = (tally.sums[key] for key in ("expected", "spread", "seen"))
     # Below, counts are too skewed for z.
     tested = (spread > 5) & (expected > 5)
-    z = np.divide(
-        shown_times - expected, np.sqrt(spread), out=np.zeros_like(expected), where=tested
-    )
-    p = 2 * special.ndtr(-np.abs(z)) * max(int(tested.sum()), 1)
-    if not tested.any() or p.min() > 0.01:
-        return CALIBRATION.passed("items are shown as often as 'propensity_dist' says")
-    off = np.divide(
-        np.abs(shown_times - expected),
-        expected,
-        out=np.zeros_like(expected),
-        where=tested & (p <= 0.01),
-    )
-    k, a = np.unravel_index(int(np.argmax(np.abs(z))), z.shape)
-    positions = sorted({int(row) + 1 for row in np.argwhere(p <= 0.01)[:, 0]})
-    names = subject.first.action_names
-    label = names[a] if names is not None else str(a)
-    return CALIBRATION.finds(
-        FAILED if off.max() > 0.1 else WARNED,
-        f"item {label} stands at position {k + 1} {shown_times[k, a]:,.0f} times, where "
-        f"{expected[k, a]:,.0f} are "
-        f"expected (z = {z[k, a]:.1f}); positions affected: {first_items(positions)}",
-        "the logged distribution is not the one that was drawn from",
-        "log the probabilities after all filters, boosts and deduplication, at the "
-        "moment of the draw",
-    )
+    off = np.where(tested, shown_times - expected, 0.0)
+    z = off / np.sqrt(np.where(tested, spread, 1.0))
+    wrong = tested & (2 * special.ndtr(-np.abs(z)) * tested.sum() <= 0.01)
+    if wrong.any():
+        k, a = np.unravel_index(int(np.argmax(np.abs(z))), z.shape)
+        names = subject.first.action_names
+        yield CALIBRATION.says(
+            FAILED if (np.abs(off) > 0.1 * expected)[wrong].any() else WARNED,
+            f"item {a if names is None else names[a]} stands at position {k + 1} {shown_times[k, a]:,.0f} times, "
+            f"where {expected[k, a]:,.0f} are expected (z = {z[k, a]:.1f}); positions affected: "
+            + first_items((np.flatnonzero(wrong.any(axis=1)) + 1).tolist()),
+            "the logged distribution is not the one that was drawn from",
+            "log the probabilities after all filters, boosts and deduplication, at the "
+            "moment of the draw",
+        )
 
 
 #: Items are shown as often as the logger's distribution says.
@@ -520,42 +481,37 @@ CALIBRATION = Check(
     explains=("mean-weight*", "inverse-propensity", "lift-by-halves"),
     max_rows=SAMPLED_ROWS,
     skip_reason="the log has no usable distribution of the logging policy",
+    passed="items are shown as often as 'propensity_dist' says",
 )
 
 
 def _count_replacement(batch: RankingLog, subject: Subject) -> Tally:
     """Count rankings with a repeat, pairs, and items by position."""
     if subject.kind != "factored":
-        return Tally()
+        return Tally({"n": np.array([batch.n])})
     # One repeat settles it for the whole log: only where the first rows have none, all are
     # looked at.
-    for batch_part in (batch.take(slice(0, HEAD_ROWS)), batch):
-        shown_times, repeats = items_seen(batch_part, int(batch_part.action.max(initial=0)) + 1)
+    for rows in (batch.take(slice(0, HEAD_ROWS)), batch):
+        shown_times, repeats = items_seen(rows, int(rows.action.max(initial=0)) + 1)
         if repeats:
             break
-    return Tally(
-        sums={"repeats": np.array([repeats]), "n": np.array([batch_part.n]), "seen": shown_times},
-        examples={
-            "any": examples_at(np.ones(min(batch.n, 1), bool), batch.action[:1], batch.start)
-        },
-    )
+    first = examples_at(np.ones(min(batch.n, 1), bool), batch.action[:1], batch.start)
+    sums = {"repeats": np.array([repeats]), "n": np.array([rows.n]), "seen": shown_times}
+    return Tally(sums, examples={"any": first})
 
 
-def _judge_replacement(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_replacement(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Under independence n sum_{k<l} sum_a f_k(a) f_l(a) repeats are expected: none among 20 has chance 2e-9."""
     if subject.kind != "factored" or subject.first.K < 2:
-        return REPLACEMENT.skipped(f"propensities are '{subject.kind}', or rankings have one item")
-    shown_times, n, repeats = (
-        tally.sums["seen"].astype(float),
-        tally.count("n"),
-        tally.count("repeats"),
-    )
-    share = shown_times / n
-    total = share.sum(axis=0)
+        text = f"propensities are '{subject.kind}', or rankings have one item"
+        yield REPLACEMENT.says(SKIPPED, text)
+        return
+    n, repeats = tally.count("n"), tally.count("repeats")
+    share = tally.sums["seen"] / n
     # sum_{k<l} f_k f_l = ((sum f)^2 - sum f^2) / 2: K terms an item, not K^2.
-    expected = n * float((total**2 - (share**2).sum(axis=0)).sum()) / 2
+    expected = n * float((share.sum(axis=0) ** 2 - (share**2).sum(axis=0)).sum()) / 2
     if repeats == 0 and expected > 20:
-        return REPLACEMENT.finds(
+        yield REPLACEMENT.says(
             FAILED,
             "no ranking repeats an item, where independent positions would give about "
             f"{expected:,.0f} repeats",
@@ -563,11 +519,12 @@ def _judge_replacement(tally: Tally, subject: Subject) -> list[Finding]:
             "if the numbers are P(a_k | items above), use "
             f"{say('--propensity-kind', 'prefix')}; if they are marginals, use "
             + say("--propensity-kind", "position"),
-            examples=tally.examples.get("any", ()),
+            examples=tally.examples["any"],
         )
-    # How many do was counted as far as the first: a number would depend on the batches.
-    shown = "some" if repeats else f"none of {n:,}"
-    return REPLACEMENT.passed(f"{shown} rankings repeat an item, as independent draws may")
+    else:
+        # How many do was counted as far as the first: a number would depend on the batches.
+        text = f"{'some' if repeats else f'none of {n:,}'} rankings repeat an item, as independent draws may"
+        yield REPLACEMENT.says(PASSED, text)
 
 
 #: Independent positions repeat items now and then; a ranking without repeats is drawn without replacement.

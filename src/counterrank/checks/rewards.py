@@ -24,12 +24,10 @@ from counterrank.checks.base import (
     Tally,
     complete,
     design_effect,
-    finding,
     first_items,
     group_sums,
     neighbours,
     stretch_names,
-    unit_sums,
 )
 from counterrank.checks.base import DAY as TIME
 from counterrank.checks.conditions import option, without, without_both
@@ -38,7 +36,7 @@ from counterrank.checks.propensities import logged_numbers
 from counterrank.checks.scores import shown_scores
 from counterrank.checks.weights import row_groups
 from counterrank.common.arrays import Bools, Floats, Ints
-from counterrank.common.findings import FAILED, WARNED, Finding
+from counterrank.common.findings import FAILED, SKIPPED, WARNED, Finding
 from counterrank.common.texts import in_percent
 from counterrank.data.columns import column_of
 from counterrank.data.log import LOGGING, RankingLog
@@ -90,7 +88,7 @@ def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
     These are `COUNTS` (the last two: rewards of 1, and even ones), then items and rewarded items at each
     position.
     """
-    groups = {**row_groups(batch, subject)}
+    groups = {**row_groups(subject, batch)}
     days, day = groups.pop(TIME, ([""], np.zeros(batch.n, np.int64)))
     reward = np.ascontiguousarray(batch.reward)
     parts: Parts = {}
@@ -102,7 +100,7 @@ def _count_reward_rates(batch: RankingLog, subject: Subject) -> Tally:
             parts[column, labels[level], days[on]] = cube[level, on]
     hits, counts = subject.page_counts(batch)
     empty = np.array([(hits == 0).sum(), batch.n], dtype=float)
-    sums = {"units": unit_sums(batch, hits.astype(float)), "empty": empty, **counts}
+    sums = {"units": group_sums(batch.bucket, 1024, hits.astype(float)), "empty": empty, **counts}
     return Tally(sums, lists={"run": _longest_run(batch, hits, subject.time)}, parts=parts)
 
 
@@ -145,36 +143,32 @@ def reward_sums(reward: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
         sums[2] += hits * hits
 
 
-def _judge_reward_rates(tally: Tally, subject: Subject) -> list[Finding]:
-    """Return a finding of each kind."""
+def _judge_reward_rates(tally: Tally, subject: Subject) -> Iterator[Finding]:
+    """Yield a finding of each kind."""
     units = tally.sums["units"]
     if units[1].sum() < FEWEST or subject.first.page_reward:
-        return REWARD_RATES.skipped("too few rewards to compare groups of rows")
+        yield REWARD_RATES.says(SKIPPED, "too few rewards to compare groups of rows")
+        return
     design = design_effect(units)
     days, columns = _columns(tally.parts)
     overall = columns[BLOCK][1].sum(axis=0)
     shown, hits = overall.sum(axis=0)[COUNTS:].reshape(2, -1)
-    findings = []
     if not one_per_page(tally, subject):
-        findings += [
-            *_position(shown, hits),
-            *_thinned(tally.sums["pages"], hits / np.maximum(shown, 1.0), tally.sums["beside"]),
-            *_cut(tally.sums["pages"], hits / np.maximum(shown, 1.0)),
-        ]
-    findings += _run(tally.lists["run"], *tally.sums["empty"])
+        rates = hits / np.maximum(shown, 1.0)
+        yield from _position(shown, hits)
+        yield from _thinned(tally.sums["pages"], rates, tally.sums["beside"])
+        yield from _cut(tally.sums["pages"], rates)
+    yield from _run(tally.lists["run"], *tally.sums["empty"])
     tests = sum(len(labels) for labels, _ in columns.values())
     for column, (labels, cube) in columns.items():
         table = cube.sum(axis=1)
-        findings += _fewer(column, labels, table, subject, design, tests)
+        yield from _fewer(column, labels, table, subject, design, tests)
         if column != BLOCK:
-            findings += _at_positions(column, labels, table, subject)
-            findings += _counted_twice(column, labels, table, subject)
-    labelled = {
-        name: column_table for name, column_table in columns.items() if _labelled(name, subject)
-    }
-    findings += _on_a_day(np.array(days), overall[:, :3], subject, design)
-    findings += _since_a_day(labelled, days, subject, design)
-    return findings or REWARD_RATES.passed("no group of rows, position or day lost its rewards")
+            yield from _at_positions(column, labels, table)
+            yield from _counted_twice(column, labels, table, subject)
+    yield from _on_a_day(np.array(days), overall[:, :3], subject, design)
+    labelled = {column: columns[column] for column in columns if _labelled(column, subject)}
+    yield from _since_a_day(labelled, days, subject, design)
 
 
 #: What rewards that a part of the rows lost, or has too many of, bring about.
@@ -196,6 +190,7 @@ REWARD_RATES = Check(
     _judge_reward_rates,
     explains=LOST_ELSEWHERE,
     max_rows=SAMPLED_ROWS,
+    passed="no group of rows, position or day lost its rewards",
 )
 
 
@@ -204,12 +199,9 @@ def _columns(parts: Mapping[GroupKey, Floats]) -> tuple[list[str], Columns]:
     days = sorted({day for _, _, day in parts})
     cubes: dict[str, dict[str, Floats]] = {}
     for (column, label, day), sums in parts.items():
-        by_day = np.zeros((len(days), len(sums)))
-        cubes.setdefault(column, {}).setdefault(label, by_day)[days.index(day)] = sums
-    columns = {
-        name: (list(by_level), np.stack(list(by_level.values())))
-        for name, by_level in cubes.items()
-    }
+        levels = cubes.setdefault(column, {})
+        levels.setdefault(label, np.zeros((len(days), len(sums))))[days.index(day)] = sums
+    columns = {name: ([*levels], np.stack([*levels.values()])) for name, levels in cubes.items()}
     return days, {**columns, BLOCK: stretch_names(*columns[BLOCK])}
 
 
@@ -230,12 +222,11 @@ def _fewer(
     # and say nothing of places that they do not have.
     elsewhere = shown.sum(axis=0) - shown
     rates = (rewarded.sum(axis=0) - rewarded) / np.maximum(elsewhere, 1.0)
-    expected, compared = (
-        (cells * (elsewhere > 0)).sum(axis=1) for cells in (shown * rates, rewarded)
-    )
+    expected = (shown * rates * (elsewhere > 0)).sum(axis=1)
+    compared = (rewarded * (elsewhere > 0)).sum(axis=1)
     minor = rows <= rows.sum() / 2
     judged = np.flatnonzero((rows >= FEWEST) & (expected >= EXPECTED))
-    bad = judged[(compared[judged] < HARDLY_ANY * expected[judged]) & minor[judged]]
+    bad = judged[(compared < HARDLY_ANY * expected)[judged] & minor[judged]]
     if not len(bad) and _labelled(column, subject):
         # Half a reward more, so that none at all has a logarithm.
         n, mean = rows[judged], (hits[judged] + 0.5) / rows[judged]
@@ -247,23 +238,24 @@ def _fewer(
         outlying = outlier(logs, variance, limit, ALIKE, CHANCE / tests)
         bad = judged[[index for index in outlying if logs[index] < 0 and minor[judged[index]]]]
     if len(bad):
-        names = [labels[index] for index in bad]
-        ratio = float(compared[bad].sum() / expected[bad].sum())
-        where = first_items(names) if column == BLOCK else f"where {column} is {first_items(names)}"
+        names, hardly = (
+            [labels[index] for index in bad],
+            compared[bad].sum() < HARDLY_ANY * expected[bad].sum(),
+        )
+        ratio, by_rows = float(compared[bad].sum() / expected[bad].sum()), column == BLOCK
+        where = first_items(names) if by_rows else f"where {column} is {first_items(names)}"
         yield _lost(
-            STRETCH if column == BLOCK else LEVEL,
+            STRETCH if by_rows else LEVEL,
             f"{where}, pages have {_times(ratio)} the rewards of others at the same positions",
-            condition("rows" if column == BLOCK else column, names, ratio),
+            condition("rows" if by_rows else column, names, ratio),
             # People who only act otherwise are not to be left out.
-            without(column, names, subject) if ratio < HARDLY_ANY else "",
+            without(column, names, subject) if hardly else "",
             # A level that lost its rewards on some days has fewer on the whole.
-            explains=LOST_ELSEWHERE if ratio < HARDLY_ANY else LOST_ELSEWHERE[1:],
+            explains=LOST_ELSEWHERE if hardly else LOST_ELSEWHERE[1:],
         )
 
 
-def _at_positions(
-    column: str, labels: Sequence[str], table: Floats, subject: Subject
-) -> Iterator[Finding]:
+def _at_positions(column: str, labels: Sequence[str], table: Floats) -> Iterator[Finding]:
     """Yield the level with hardly any item that is rewarded at a position, or not rewarded, where others have many."""
     shown, hits = table[:, COUNTS:].reshape(len(table), 2, -1).transpose(1, 0, 2)
     for counts, what in ((hits, "a reward"), (shown - hits, "an item without a reward")):
@@ -323,8 +315,7 @@ def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
     for which, shift, what, cause in cases:
         places = np.flatnonzero(which) + shift
         if len(places):
-            yield finding(
-                POSITION,
+            yield REWARD_RATES.says(
                 WARNED,
                 f"position {first_items((places + 1).tolist())} has {what} ({int(hits[places[0]]):,} in "
                 f"{int(shown[places[0]]):,}), others have {int(hits.sum() - hits[places].sum()):,}",
@@ -332,6 +323,7 @@ def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
                 "check how positions are counted, from 0 or from 1, on both sides of the join; leave out "
                 "positions whose rewards are not known",
                 pattern=_placed((places + 1).tolist(), len(shown)),
+                code=POSITION,
             )
             return
 
@@ -374,13 +366,13 @@ def _thinned(counts: Floats, rates: Floats, pairs: Floats) -> Iterator[Finding]:
     # Many pages with exactly one reward lower the first by twice what they raise the second.
     lost = first < math.log(FEWER) and math.log(0.8) < second < -first / 4
     if lost and second - first >= THINNED_AT * error:
-        yield finding(
-            THINNED,
+        yield REWARD_RATES.says(
             WARNED,
             f"pages without a reward are about {100 * math.exp(first):.0f} % of the number expected from those "
             "with one, two and three",
             "pages without rewards were thinned or lost on their way into the log",
             "log all pages, or say how many were kept with a weight for each row",
+            code=THINNED,
         )
 
 
@@ -397,14 +389,14 @@ def _cut(counts: Floats, rates: Floats) -> Iterator[Finding]:
             continue
         expected = float(counts[m - 1] ** 2 / counts[m - 2] * e[m] * e[m - 2] / e[m - 1] ** 2)
         if expected >= EXPECTED and counts[m:].sum() < HARDLY_ANY_AT * expected:
-            yield finding(
-                COUNT,
+            yield REWARD_RATES.says(
                 WARNED,
                 f"no page has {m} rewards or more, where about {expected:,.0f} are expected with {m} from those with "
                 f"{m - 2} and {m - 1}",
                 "people may take no more; or rewards were cut, capped or dropped as robots'",
                 "use all rewards of a page, or name a metric that is meant to be capped",
                 pattern=f"rewards >= {m}",
+                code=COUNT,
             )
             return
 
@@ -418,14 +410,14 @@ def _run(runs: Floats, empty: float, rows: float) -> Iterator[Finding]:
         return
     if math.log(rows * quiet) + length * math.log1p(-quiet) < math.log(RARE_RUN):
         usual = math.log(rows * rewarded) / -math.log1p(-rewarded) if rewarded < 1 else 1.0
-        yield finding(
-            STRETCH,
+        yield REWARD_RATES.says(
             WARNED,
             f"{length:,.0f} pages in a row have no reward (from row {first:,.0f} on), where at most about {usual:,.0f} "
             "are usual",
             "nobody was there; or rewards were not tracked or not joined for a while",
             "check the tracking and the join of that time, or leave these rows out",
             pattern=f"row >= {first:.0f}",
+            code=STRETCH,
         )
 
 
@@ -541,8 +533,7 @@ def _times(ratio: float) -> str:
 
 
 def _lost(code: str, text: str, pattern: str, where: str, **fields: Any) -> Finding:
-    return finding(
-        code,
+    return REWARD_RATES.says(
         WARNED,
         f"{text}; do people act so there?",
         "if they do not, rewards of these rows were not tracked or not joined, or are counted otherwise",
@@ -551,6 +542,7 @@ def _lost(code: str, text: str, pattern: str, where: str, **fields: Any) -> Find
         where=where,
         pattern=pattern,
         **fields,
+        code=code,
     )
 
 
@@ -694,36 +686,35 @@ def _going_with(
     return sums
 
 
-def _judge_other_page(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_other_page(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail where another page explains a part of the rewards beyond chance, warn where nothing does."""
-    if not tally.parts or tally.sums["positions"][1].sum() < SOME or one_per_page(tally, subject):
-        return OTHER_PAGE.skipped("too few rewards, or one per page, to compare pages")
+    rewards = tally.sums["positions"][1].sum() if tally.parts else 0
+    if rewards < SOME or one_per_page(tally, subject):
+        yield OTHER_PAGE.says(SKIPPED, OTHER_PAGE.skip_reason)
+        return
     for (name,), sums in tally.parts.items():
         gram, (cells, pairs) = sums[:25].reshape(5, 5), sums[25:]
-        gram = gram + np.tril(gram, -1).T
-        share, z = _explained(gram, cells)
-        # How well own items and those of the other page alone explain rewards, in standard errors.
-        scale = np.sqrt(np.maximum(np.diag(gram) * gram[4, 4] / max(cells, 1.0), 1e-300))
-        of_item, _, _, of_page, _ = gram[4] / scale
-        if of_page > ALL_BEYOND and of_item < of_page / 3:
-            share, z = 1.0, float(of_page)
+        share, z = _explained(gram + np.tril(gram, -1).T, cells)
         if pairs >= PAIRS and z > BEYOND and share > LEAST:
             nearby = name.startswith("item ")
             place, code, cause, remedy = _MISPLACED[nearby]
-            text = (
-                f"about {in_percent(min(share, 1.0), 0)} of the rewards depend on the {name} "
-                f"(z = {z:.1f}), not on the {place} at which they are recorded"
-            )
             # People may look at what stands beside an item; nobody clicks for another request.
-            return [finding(code, WARNED if nearby else FAILED, text, cause, remedy)]
-    if tally.sums["positions"][1].sum() >= REWARDS and not any(_explanations(tally)):
-        return OTHER_PAGE.finds(
+            yield OTHER_PAGE.says(
+                WARNED if nearby else FAILED,
+                f"about {in_percent(min(share, 1.0), 0)} of the rewards depend on the {name} "
+                f"(z = {z:.1f}), not on the {place} at which they are recorded",
+                cause,
+                remedy,
+                code=code,
+            )
+            return
+    if rewards >= REWARDS and not any(_explanations(tally)):
+        yield OTHER_PAGE.says(
             WARNED,
             "rewards depend on nothing in the log: not on items, scores, visitors or the context",
             "rewards are recorded in the wrong rows, or are random",
             "join rewards by the id of the request",
         )
-    return OTHER_PAGE.passed("rewards fit the page they are recorded at")
 
 
 #: What rewards stand at that depend on another page, or on another item of their page: its name, the code of
@@ -761,6 +752,8 @@ OTHER_PAGE = Check(
         "rewards-by-page",
     ),
     max_rows=SAMPLED_ROWS // 2,
+    skip_reason="too few rewards, or one per page, to compare pages",
+    passed="rewards fit the page they are recorded at",
 )
 
 
@@ -790,7 +783,15 @@ def _differ(sums: Floats) -> bool:
 
 
 def _explained(gram: Floats, n: float) -> tuple[float, float]:
-    """Return the other page's part of what items explain, and its coefficient in standard errors."""
+    """Return the other page's part of what items explain, and its coefficient in standard errors.
+
+    All of it where the other page's items alone explain rewards, and the own ones hardly.
+    """
+    # How well own items and those of the other page alone explain rewards, in standard errors.
+    scale = np.sqrt(np.maximum(np.diag(gram) * gram[4, 4] / max(n, 1.0), 1e-300))
+    of_item, _, _, of_page, _ = gram[4] / scale
+    if of_page > ALL_BEYOND and of_item < of_page / 3:
+        return 1.0, float(of_page)
     regressors, moments = gram[:3, :3], gram[:3, 4]
     if n < 100 or np.linalg.matrix_rank(regressors) < 3:
         return 0.0, 0.0

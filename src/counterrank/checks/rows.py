@@ -1,6 +1,7 @@
 """Checks of the rows: rewards, units, robots, and rewards along time; a column that looks like the user's id."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from counterrank.checks.base import (
 )
 from counterrank.checks.copies import as_numbers, hashed
 from counterrank.common.arrays import Floats, Ints
-from counterrank.common.findings import FAILED, WARNED, Finding
+from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
 from counterrank.common.messages import rewards_missing, say
 from counterrank.common.texts import comma_separated, in_percent
 from counterrank.data.columns import as_texts, column_of, epoch_unit
@@ -36,8 +37,10 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 def time_column(log: RankingLog) -> str | None:
     """Return a carried column whose name and values say time: seconds on a page do not."""
     lower = {name.lower(): name for name in log.columns}
-    named = (lower[name] for name in TIME_NAMES if name in lower)
-    return next((name for name in named if _says_time(name, log.columns[name])), None)
+    for name in map(lower.get, TIME_NAMES):
+        if name is not None and _says_time(name, log.columns[name]):
+            return name
+    return None
 
 
 def _says_time(name: str, values: NDArray[Any]) -> bool:
@@ -79,15 +82,17 @@ def _count_drift(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums=dict(zip(days.tolist(), table.T, strict=True)))
 
 
-def _judge_drift(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_drift(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Chi-square of day means about the overall mean; material when two days differ by a fifth."""
     from scipy import special
 
     if subject.time is None:
-        return DRIFT.skipped(f"no time column; name one with {say('--time', 'COLUMN')}")
+        yield DRIFT.says(SKIPPED, f"no time column; name one with {say('--time', 'COLUMN')}")
+        return
     days = sorted(day for day, sums in tally.sums.items() if sums[0] >= 30)
     if len(days) < 2:
-        return DRIFT.skipped(f"fewer than two days with 30 rankings in '{subject.time}'")
+        yield DRIFT.says(SKIPPED, f"fewer than two days with 30 rankings in '{subject.time}'")
+        return
     table = np.stack([tally.sums[day] for day in days])
     mean = table[:, 1] / table[:, 0]
     # No division by zero on a day on which all earned the same.
@@ -101,8 +106,9 @@ def _judge_drift(tally: Tally, subject: Subject) -> list[Finding]:
         f"{mean.max():.4g} ({days[int(mean.argmax())]}) a day"
     )
     if p > 0.001 or size < 0.2:
-        return DRIFT.passed(f"{text}, no more than usual")
-    return DRIFT.finds(
+        yield DRIFT.says(PASSED, f"{text}, no more than usual")
+        return
+    yield DRIFT.says(
         WARNED,
         f"{text}, more than chance allows (p = {p:.1g})",
         "seasons, campaigns, a tracking outage, or a change of policy",
@@ -157,54 +163,50 @@ def _count_rewards(batch: RankingLog, subject: Subject) -> Tally:
     )
 
 
-def _judge_rewards(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_rewards(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail when all are equal; warn on one dominating ranking or a few negative ones among clicks."""
-    (high, low), total = tally.peaks["span"], float(tally.sums["total"][0])
+    (high, low), (total, n) = tally.peaks["span"], tally.sums["total"]
+    most, negative = tally.peaks["row"][0], tally.count("negative")
+    counts = tally.sums["zeros"], tally.sums["filled"]
+    zeros, filled = (count[0] / max(count[1], 1) for count in counts)
     if high + low == 0:
-        return REWARDS.finds(
+        yield REWARDS.says(
             FAILED,
             f"every reward is {high:g}",
             "the join with the outcomes failed, or a constant column was read",
             "check the reward column and its join",
         )
-    n = float(tally.sums["total"][1])
-    share = float(tally.peaks["row"][0]) / total if total > 0 else 0.0
-    if share > 0.05 and n >= 100:
-        example = tally.examples.get(f"{float(tally.peaks['row'][0]):.17g}", ())
-        return REWARDS.finds(
+    elif n >= 100 and most > 0.05 * total:
+        yield REWARDS.says(
             WARNED,
-            f"one ranking has {in_percent(share, 0)} of all reward",
+            f"one ranking has {in_percent(most / total, 0)} of all reward",
             "an outlier, a test order, or another unit of money",
             "cap rewards at a sensible value, or check that row",
-            examples=example,
+            examples=tally.examples.get(f"{most:.17g}", ()),
         )
-    negative = tally.count("negative")
     # All that is neither 0 nor 1 is -1: a code, not a loss.
-    if negative and tally.count("binary") == negative and low == 1:
-        return REWARDS.finds(
+    elif negative and tally.count("binary") == negative and low == 1:
+        yield REWARDS.says(
             WARNED,
             f"{negative:,} rewards are -1 among zeros and ones",
             "-1 codes a missing outcome",
             "drop those rankings, or set the reward to what it means",
         )
-    zeros, filled = (
-        count[0] / max(count[1], 1) for count in (tally.sums["zeros"], tally.sums["filled"])
-    )
-    if min(filled, zeros - filled) > FILLED:
-        return REWARDS.finds(
+    elif min(filled, zeros - filled) > FILLED:
+        yield REWARDS.says(
             WARNED,
             f"{in_percent(filled)} of the rewards are missing and were read as 0, but {in_percent(zeros - filled)} "
             "are zeros of their own: so missing means something else",
             "outcomes of a part of the rows were not tracked or not joined",
             "leave rows without outcomes out; read missing rewards as 0 only where none means 0",
         )
-    empty = [int(k) + 1 for k in np.flatnonzero(tally.sums["nonzero"] == 0)]
-    text = f"rewards lie between {-low:.4g} and {high:.4g}"
-    if empty:
-        text += f"; none at position {', '.join(map(str, empty))}"
-    if filled:
-        text += f"; {in_percent(filled)} were missing and are read as 0"
-    return REWARDS.passed(text)
+    else:
+        text = f"rewards lie between {-low:.4g} and {high:.4g}"
+        if len(empty := np.flatnonzero(tally.sums["nonzero"] == 0) + 1):
+            text += f"; none at position {', '.join(map(str, empty))}"
+        if filled:
+            text += f"; {in_percent(filled)} were missing and are read as 0"
+        yield REWARDS.says(PASSED, text)
 
 
 #: Rewards that vary, and that no single ranking dominates.
@@ -224,18 +226,17 @@ def _count_units(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums={"rows": np.bincount(batch.bucket, minlength=1024)})
 
 
-def _judge_units(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_units(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Warn when one bucket holds a tenth of the rows, or few are used."""
     rows = tally.sums["rows"]
     share, used = float(rows.max() / rows.sum()), int((rows > 0).sum())
     if used < 50 or share > 0.1:
-        return UNITS.finds(
+        yield UNITS.says(
             WARNED,
             f"one of {used:,} groups of units has {in_percent(share, 0)} of the rankings",
             "few users, a robot, or a default id for unknown users",
             "drop robots and default ids; with few units intervals are only rough",
         )
-    return UNITS.passed("no unit has a large share of the rankings")
 
 
 #: No user or session has a large part of the rows.
@@ -248,6 +249,7 @@ UNITS = Check(
     "note",
     max_rows=SAMPLED_ROWS,
     skip_reason="no unit column: rankings are taken as independent",
+    passed="no unit has a large share of the rankings",
 )
 
 
@@ -257,7 +259,7 @@ def _count_context(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums={"missing": missing, "rows": np.array([batch.n])})
 
 
-def _judge_context(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_context(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Warn of every column with holes: models fill them in, in silence."""
     rows, missing = tally.count("rows"), tally.sums["missing"]
     order = np.argsort(-missing, kind="stable")
@@ -266,21 +268,27 @@ def _judge_context(tally: Tally, subject: Subject) -> list[Finding]:
         for j in order
         if missing[j]
     ]
-    if not holes:
-        return CONTEXT.passed("no value of the context is missing")
-    return CONTEXT.finds(
-        WARNED,
-        f"values of the context are missing: {comma_separated(holes, limit=5)} of {rows:,} rankings",
-        "a join that found nothing, or a field that is not always known",
-        "reward models read a missing number as the column's mean and a missing category "
-        "as its first; if that is wrong, add a column that says whether it was known, or leave "
-        f"the column out: {say('--context', 'COLUMNS')}",
-    )
+    if holes:
+        yield CONTEXT.says(
+            WARNED,
+            f"values of the context are missing: {comma_separated(holes, limit=5)} of {rows:,} rankings",
+            "a join that found nothing, or a field that is not always known",
+            "reward models read a missing number as the column's mean and a missing category "
+            "as its first; if that is wrong, add a column that says whether it was known, or leave "
+            f"the column out: {say('--context', 'COLUMNS')}",
+        )
 
 
 #: Values of context columns that are missing.
 CONTEXT = Check(
-    "context", "rows", "context", _count_context, _judge_context, "note", max_rows=SAMPLED_ROWS
+    "context",
+    "rows",
+    "context",
+    _count_context,
+    _judge_context,
+    "note",
+    max_rows=SAMPLED_ROWS,
+    passed="no value of the context is missing",
 )
 
 
@@ -308,33 +316,20 @@ def _habits(batch: RankingLog, subject: Subject, hits: Ints) -> Floats:
     return sums_by(place, UNITS_TOLD_APART, numbers)
 
 
-def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_robots(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Warn when a few contexts recur among many that do not, or when whole pages are rewarded too often.
 
-    Contexts are counted in 65,536 bins, in which those that occur once are spread evenly.
     People who click on everything are rarer than people who click on all but one item; robots
     make a second peak at the end.
     """
-    findings = []
-    share, count = _recurring(tally.sums.get("context"))
-    if share > RECURRING:
-        findings += ROBOTS.finds(
-            WARNED,
-            f"{in_percent(share, 0)} of the rankings have one of {count:,} contexts that recur again "
-            "and again, while most contexts do not",
-            "robots, or users who come often and whose rows belong together",
-            "drop robots; name the user or session with " + say("--columns", "unit=COLUMN"),
-        )
+    if "context" in tally.sums:
+        yield from _recurring(tally.sums["context"])
     rewarded = tally.sums["rewarded"]
     n, K = float(rewarded.sum()), len(rewarded) - 1
     typical = float(rewarded @ np.arange(K + 1)) / max(n, 1.0)
-    if (
-        K >= 3
-        and n >= 100
-        and typical < K / 2
-        and rewarded[K] > max(RECURRING * n, 3 * rewarded[K - 1])
-    ):
-        findings += ROBOTS.finds(
+    often = rewarded[K] > max(RECURRING * n, 3 * rewarded[K - 1])
+    if K >= 3 and n >= 100 and typical < K / 2 and often:
+        yield ROBOTS.says(
             WARNED,
             f"{in_percent(rewarded[K] / n)} of rankings are rewarded at every position, but only "
             f"{in_percent(rewarded[K - 1] / n)} at all but one, and {typical:.2g} of {K} is usual",
@@ -344,8 +339,8 @@ def _judge_robots(tally: Tally, subject: Subject) -> list[Finding]:
     if "habits" in tally.sums:
         units = tally.sums["habits"].T
         units = units[units[:, 0] > 0]
-        findings += [*_always(units), *(_greedy(units) or _active(units))]
-    return findings or ROBOTS.passed("no context and no pattern of rewards looks like a robot's")
+        yield from _always(units)
+        yield from _apart(units)
 
 
 #: No visitor comes again and again under one context, and pages are clicked as people click them.
@@ -357,11 +352,12 @@ ROBOTS = Check(
     _judge_robots,
     explains=("units", "rewards-by-*", "rewards", "drift", "lift-by-halves", "duplicates"),
     max_rows=GROUPED_ROWS,
+    passed="no context and no pattern of rewards looks like a robot's",
 )
 
 
-def _always(units: Floats) -> list[Finding]:
-    """Return where units that are rewarded on all of their pages are more than those that miss one page let expect.
+def _always(units: Floats) -> Iterator[Finding]:
+    """Yield where units that are rewarded on all of their pages are more than those that miss one page let expect.
 
     Everywhere, or at one position. However people differ, those who do something nearly always are not
     far fewer than those who always do it, and these fall off as those do that miss two; robots make a
@@ -383,7 +379,7 @@ def _always(units: Floats) -> list[Finding]:
         falling = min(1.0, max(nearly, 1.0) / max(seldom, 1.0)) if possible is pages else 1.0
         expected = ALWAYS * nearly * falling
         if always >= FEWEST_ROBOTS and always > expected + 4 * np.sqrt(expected + 1):
-            return ROBOTS.finds(
+            yield ROBOTS.says(
                 WARNED,
                 f"{always:,.0f} units are rewarded {where} of all their pages ({least} or more), and only "
                 f"{nearly:,.0f} of nearly all",
@@ -391,127 +387,112 @@ def _always(units: Floats) -> list[Finding]:
                 "drop the rows of these units unless people are behind them",
                 pattern=f"units = {always:.0f}",
             )
-    return []
+            return
 
 
-def _greedy(units: Floats) -> list[Finding]:
-    """Return where a few of the busiest units have far more rewards for each page than all others.
+def _apart(units: Floats) -> Iterator[Finding]:
+    """Yield a few units with a part of all rewards that stand apart: the next ones are far behind.
 
-    People differ: those of a robot stand apart from the next ones.
+    By rewards for each page, of the busiest units; or by pages. People differ, but those who come often or
+    like much are followed by others who nearly do.
     """
-    pages, hits = units[:, 0], units[:, 1]
+    pages, hits = units[:, :2].T
     busy = np.flatnonzero(pages >= max(BUSY_ROWS, BUSY * float(np.median(pages))))
-    rate = hits[busy] / pages[busy]
-    order = np.argsort(-rate)
-    for size in range(1, min(max(1, len(units) // 100), len(busy)) + 1):
-        chosen = busy[order[:size]]
-        usual = float(np.delete(hits, chosen).sum() / max(np.delete(pages, chosen).sum(), 1.0))
-        after = rate[order[size]] if size < len(order) else 0.0
-        least = rate[order[size - 1]]
-        if (
-            least > GREEDY * max(usual, 1e-9)
-            and least > 1.5 * after
-            and hits[chosen].sum() > GREEDY_SHARE * hits.sum()
-        ):
-            return _apart(units, chosen)
-    return []
+    greedy, active = busy[np.argsort(-hits[busy] / pages[busy])], np.argsort(-pages)
+    for order in (greedy, active):
+        ahead = np.cumsum(units[order, :2], axis=0)
+        if order is greedy:
+            rate = np.append(hits[order] / pages[order], 0.0)
+            shown, liked = (units[:, :2].sum(axis=0) - ahead).T
+            usual = np.maximum(liked / np.maximum(shown, 1.0), 1e-9)
+            stand = (rate[:-1] > GREEDY * usual) & (rate[:-1] > 1.5 * rate[1:])
+        else:
+            gap = np.where(np.arange(len(order) - 1) == 0, ACTIVE_ALONE, ACTIVE)
+            after = np.maximum(pages[order[1:]], BUSY_ROWS / gap)
+            stand = np.append(pages[order[:-1]] > gap * after, False)
+        stand &= ahead[:, 1] > GREEDY_SHARE * hits.sum()
+        for size in np.flatnonzero(stand[: max(1, len(units) // 100)])[:1] + 1:
+            share_of_pages, share_of_hits = ahead[size - 1] / units[:, :2].sum(axis=0)
+            yield ROBOTS.says(
+                WARNED,
+                f"{size:,} of {len(units):,} units have {in_percent(share_of_pages)} of the rankings and "
+                f"{in_percent(share_of_hits, 0)} of the rewards",
+                "robots, test accounts, or people for whom the page is work",
+                "drop the rows of these units unless people are behind them",
+                pattern=f"units = {size}",
+            )
+            return
 
 
-def _active(units: Floats) -> list[Finding]:
-    """Return where a few units have many times the pages of the next ones, and a part of all rewards.
+def _recurring(bins: Floats) -> Iterator[Finding]:
+    """Yield the share of rows in bins of contexts that hold far more than an even spread would put there.
 
-    Visitors who come often are followed by others who come nearly as often.
+    Contexts that occur once are spread evenly. Nothing where most rows are in such bins: then contexts are
+    few, and recur by nature.
     """
-    pages, hits = units[:, 0], units[:, 1]
-    order = np.argsort(-pages)
-    for size in range(1, max(1, len(units) // 100) + 1):
-        if size == len(order):
-            break
-        gap = ACTIVE_ALONE if size == 1 else ACTIVE
-        next_pages = max(float(pages[order[size]]), BUSY_ROWS / gap)
-        if (
-            pages[order[size - 1]] > gap * next_pages
-            and hits[order[:size]].sum() > GREEDY_SHARE * hits.sum()
-        ):
-            return _apart(units, order[:size])
-    return []
-
-
-def _apart(units: Floats, chosen: Ints) -> list[Finding]:
-    pages, hits = (float(units[chosen, j].sum() / units[:, j].sum()) for j in (0, 1))
-    return ROBOTS.finds(
-        WARNED,
-        f"{len(chosen):,} of {len(units):,} units have {in_percent(pages)} of the rankings and "
-        f"{in_percent(hits, 0)} of the rewards",
-        "robots, test accounts, or people for whom the page is work",
-        "drop the rows of these units unless people are behind them",
-        pattern=f"units = {len(chosen)}",
-    )
-
-
-def _recurring(bins: NDArray[Any] | None) -> tuple[float, int]:
-    """Return the share of rows in bins that hold far more than an even spread would put there, and their number.
-
-    Nothing where most rows are in such bins: then contexts are few, and recur by nature.
-    """
-    if bins is None:
-        return 0.0, 0
     n = float(bins.sum())
     even = n / len(bins)
     # Six standard deviations of a Poisson count, and at least a thousandth of the log.
     heavy = bins > max(even + 6 * np.sqrt(even) + 20, n / 1000)
     share = float(bins[heavy].sum()) / n
-    return (share, int(heavy.sum())) if share < 0.5 else (0.0, 0)
+    if RECURRING < share < 0.5:
+        yield ROBOTS.says(
+            WARNED,
+            f"{in_percent(share, 0)} of the rankings have one of {int(heavy.sum()):,} contexts that recur again "
+            "and again, while most contexts do not",
+            "robots, or users who come often and whose rows belong together",
+            "drop robots; name the user or session with " + say("--columns", "unit=COLUMN"),
+        )
 
 
 def _count_logged(batch: RankingLog, subject: Subject) -> Tally:
     """Collect a hash of each list when there are none, to say how many different ones were shown."""
-    if not subject.without_propensities or subject.n is None or subject.n > ALL_HASHES:
-        return Tally()
-    return Tally(lists={"list": hashed(batch.n, batch.lengths, batch.action)})
+    unknown = not subject.without_propensities or subject.n is None or subject.n > ALL_HASHES
+    lists = {} if unknown else {"list": hashed(batch.n, batch.lengths, batch.action)}
+    return Tally(sums={"rows": np.array([batch.n])}, lists=lists)
 
 
-def _judge_logged(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_logged(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail when there are none, and say what can be done with this log."""
+    why = "they were not logged, or not joined"
     if subject.estimated_propensities:
-        return LOGGED.finds(
-            WARNED,
-            "the log has no propensities; they were estimated",
-            "they were not logged, or not joined",
-            "log the probability of each shown item when it is shown",
+        text = "the log has no propensities; they were estimated"
+        yield LOGGED.says(
+            WARNED, text, why, "log the probability of each shown item when it is shown"
         )
-    if not subject.without_propensities:
-        return LOGGED.passed("the log has propensities of the logging policy")
-    text, remedy = (
-        "the log has no propensities",
-        f"{say('--estimate-propensity', python='estimate_propensity=True')} learns them from the "
-        "context",
-    )
+    if subject.estimated_propensities or not subject.without_propensities:
+        return
+    lists = tally.lists.get("list", np.empty(0))
+    several = len(np.unique(lists))
     if subject.ranking:
         text = "the log has scores of the logger, but no propensities"
         remedy = (
             f"say how it ranks by them, for example {say('--logger', 'plackett-luce:temperature=1')}, or "
             f"estimate it: {say('--estimate-propensity', 'plackett-luce')}"
         )
-    lists = tally.lists.get("list")
-    if lists is not None:
-        distinct = len(np.unique(lists))
-        text += f"; it shows {distinct:,} different lists in {len(lists):,} rankings"
-        if distinct < len(lists) / 5 and not subject.ranking:
-            remedy = (
-                f"few lists recur often: {say('--estimate-propensity', 'by-list:COLUMNS')} takes "
-                "their frequencies by context"
-            )
-    return LOGGED.finds(
-        FAILED,
-        text,
-        "they were not logged, or not joined",
-        remedy,
-    )
+    else:
+        text = "the log has no propensities"
+        remedy = (
+            f"few lists recur often: {say('--estimate-propensity', 'by-list:COLUMNS')} takes "
+            "their frequencies by context"
+            if several < len(lists) / 5
+            else f"{say('--estimate-propensity', python='estimate_propensity=True')} learns them from the context"
+        )
+    if len(lists):
+        text += f"; it shows {several:,} different lists in {len(lists):,} rankings"
+    yield LOGGED.says(FAILED, text, why, remedy)
 
 
 #: The log has propensities.
-LOGGED = Check("logged-propensities", "propensities", "", _count_logged, _judge_logged, "note")
+LOGGED = Check(
+    "logged-propensities",
+    "propensities",
+    "",
+    _count_logged,
+    _judge_logged,
+    "note",
+    passed="the log has propensities of the logging policy",
+)
 
 
 #: Parts of names of users, and of what repeats for other reasons.
@@ -578,31 +559,26 @@ def _count_user_column(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums=sums)
 
 
-def _judge_user_column(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_user_column(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Warn of the column with the fewest values that looks like a user and is not the unit."""
+    first = subject.first
     suspects = [
         (sums[1], name)
         for name, sums in tally.sums.items()
-        if _like_users(name, sums, subject.first.context is not None)
-        and (subject.first.unit is None or (sums[3] > SEVERAL * sums[1] and sums[4] == 0))
+        if _like_users(name, sums, first.context is not None)
+        and (first.unit is None or (sums[3] > SEVERAL * sums[1] and sums[4] == 0))
     ]
-    if not suspects:
-        return []
-    values, name = min(suspects)
-    rows = tally.sums[name][0]
-    whose = "are taken as independent" if subject.first.unit is None else "have smaller units"
-    agree = float(np.max(_agreement(tally.sums[name])[0], initial=0.0))
-    agreement = (
-        f", and contexts agree within it ({in_percent(agree, 0)})"
-        if subject.first.context is not None
-        else ""
-    )
-    return USER_COLUMN.finds(
-        WARNED,
-        f"rows {whose}, but '{name}' looks like a user: {values:,.0f} values in {rows:,.0f} rows{agreement}",
-        "rows of one user are alike; taken as independent they make intervals too short",
-        f"name the user: {say('--columns', f'unit={name}', f'unit={name!r}')}",
-    )
+    for values, name in sorted(suspects)[:1]:
+        sums = tally.sums[name]
+        whose = "are taken as independent" if first.unit is None else "have smaller units"
+        agree = in_percent(float(np.max(_agreement(sums)[0], initial=0.0)), 0)
+        agreement = "" if first.context is None else f", and contexts agree within it ({agree})"
+        yield USER_COLUMN.says(
+            WARNED,
+            f"rows {whose}, but '{name}' looks like a user: {values:,.0f} values in {sums[0]:,.0f} rows{agreement}",
+            "rows of one user are alike; taken as independent they make intervals too short",
+            f"name the user: {say('--columns', f'unit={name}', f'unit={name!r}')}",
+        )
 
 
 #: Rows of one user are known to belong together.

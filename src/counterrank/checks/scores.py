@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,9 +17,7 @@ from counterrank.checks.base import (
     by_label,
     examples_at,
     families,
-    finding,
     first_items,
-    kind_of,
     sums_by,
 )
 from counterrank.checks.conditions import left_out
@@ -105,37 +103,21 @@ def shown_scores(batch: RankingLog) -> Floats:
     return np.where(places < 0, np.nan, logger.scores[cells])
 
 
-def _judge_scores(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_scores(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail on items from outside, on rankings that contradict a fixed order, and on draws that do not fit."""
-    if not tally.sums:  # most logs have no candidates, and need not be told so
-        return []
-    findings = [*_outside(tally), *_shown_only(tally, subject)]
-    if subject.without_propensities:  # nobody said how the logger ranks by its scores
-        return findings or SCORES.passed("all shown items were candidates")
-    findings += [*_order(tally, subject), *_fit(tally, subject)]
-    return findings or SCORES.passed(
-        "all shown items were candidates, and stand as their scores say"
-    )
+    problems = [*_outside(tally), *_shown_only(tally, subject)]
+    right = "all shown items were candidates"
+    # Otherwise nobody said how the logger ranks by its scores.
+    if not subject.without_propensities:
+        problems += [*_order(tally, subject), *_fit(tally, subject)]
+        right += ", and stand as their scores say"
+    yield from problems or [SCORES.says(PASSED, right)]
 
 
-def _positions(tally: Tally, subject: Subject) -> list[Finding]:
-    """Fail where positions fit other temperatures although score ranks fit on the whole."""
-    unclear = tally.count("fitted") < FITTED_LEAST or tally.count("ineligible")
-    if unclear or subject.estimated_propensities or one_temperature(tally.sums["likelihood"]):
-        return []
-    return SCORES.finds(
-        FAILED,
-        "the logger looks sharper at some positions than at others, as no Plackett-Luce policy does",
-        "candidates that were not shown are missing, or the policy is of another kind",
-        "log every candidate of a request, with the scores that were really ranked by",
-    )
-
-
-def _outside(tally: Tally) -> list[Finding]:
-    rows, outside, ineligible = (tally.count(key) for key in ("rows", "outside", "ineligible"))
-    findings = []
+def _outside(tally: Tally) -> Iterator[Finding]:
+    rows, outside, ineligible = map(tally.count, ("rows", "outside", "ineligible"))
     if outside:
-        findings += SCORES.finds(
+        yield SCORES.says(
             FAILED,
             f"{outside:,} of {rows:,} rankings show items that were none of their candidates",
             "the item came from elsewhere (a pinned item, an ad, a fallback), or "
@@ -145,88 +127,88 @@ def _outside(tally: Tally) -> list[Finding]:
             fatal=outside > SINKING * rows,
         )
     if ineligible:
-        findings += SCORES.finds(
+        yield SCORES.says(
             FAILED,
             f"{ineligible:,} shown items have a score of -inf, which is never shown",
             "scores were filtered after the ranking was made, or belong to another request",
             "log the scores that were really ranked by",
         )
-    return findings
 
 
-def _shown_only(tally: Tally, subject: Subject) -> list[Finding]:
+def _shown_only(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Warn where no ranking left anything out: exports often hold what was shown alone."""
-    rows = tally.count("rows")
-    if "choosing" not in tally.sums or tally.count("choosing") or rows < FEW_ROWS:
-        return []
-    if subject.first.K == 1 and subject.first.n_actions > 1:
+    rows, first = tally.count("rows"), subject.first
+    what = "all candidates were shown"
+    if first.K == 1 and first.n_actions > 1:
         what = "every ranking has one candidate, the item that was shown"
-    else:
-        what = "all candidates were shown"
-    return SCORES.finds(
-        WARNED,
-        f"{what}, in each of {rows:,} rankings: those that were not shown seem to be missing",
-        "the export holds shown items only; then every probability of the logger is too "
-        "large, and the target's too",
-        "export the others too, with their scores (in a table of one row per candidate: "
-        "without a position); if pages always show all candidates, ignore this",
-    )
+    if "choosing" in tally.sums and not tally.count("choosing") and rows >= FEW_ROWS:
+        yield SCORES.says(
+            WARNED,
+            f"{what}, in each of {rows:,} rankings: those that were not shown seem to be missing",
+            "the export holds shown items only; then every probability of the logger is too "
+            "large, and the target's too",
+            "export the others too, with their scores (in a table of one row per candidate: "
+            "without a position); if pages always show all candidates, ignore this",
+        )
 
 
-def _order(tally: Tally, subject: Subject) -> list[Finding]:
+def _order(tally: Tally, subject: Subject) -> Iterator[Finding]:
     wrong, rows = tally.count("contradicted"), tally.count("fitted")
-    if subject.ranking != "top" or not wrong:
-        return []
-    return SCORES.finds(
-        FAILED,
-        f"{wrong:,} of {rows:,} rankings put an item above one of a higher score, though "
-        "the logger is said to show the highest first",
-        "the scores are not those of the logger, or something re-ranked after them",
-        "log the final scores, or say how the logger explores: "
-        f"{say('--logger', 'plackett-luce')}, swap, ...",
-        fatal=wrong > SINKING * rows,
-    )
+    if subject.ranking == "top" and wrong:
+        yield SCORES.says(
+            FAILED,
+            f"{wrong:,} of {rows:,} rankings put an item above one of a higher score, though "
+            "the logger is said to show the highest first",
+            "the scores are not those of the logger, or something re-ranked after them",
+            "log the final scores, or say how the logger explores: "
+            f"{say('--logger', 'plackett-luce')}, swap, ...",
+            fatal=wrong > SINKING * rows,
+        )
 
 
-def _fit(tally: Tally, subject: Subject) -> list[Finding]:
-    """Observed minus expected counts of each score rank add up to a martingale: z, Bonferroni over the ranks."""
-    logger = subject.first.propensity
-    if not (isinstance(logger, Scored) and logger.spec.kind == "plackett-luce"):
-        return []
+def _fit(tally: Tally, subject: Subject) -> Iterator[Finding]:
+    """Observed minus expected counts of each score rank add up to a martingale: z, Bonferroni over the ranks.
+
+    Where they fit, positions may fit other temperatures.
+    """
+    logger, estimated = subject.first.propensity, subject.estimated_propensities
+    if not (isinstance(logger, Scored) and subject.ranking == "plackett-luce"):
+        return
     observed, expected, variance = tally.sums["choices"]
     tested = variance > TESTED
-    z = np.divide(observed - expected, np.sqrt(variance), out=np.zeros_like(variance), where=tested)
+    z = np.where(tested, observed - expected, 0.0) / np.sqrt(np.where(tested, variance, 1.0))
     rank = int(np.abs(z).argmax())
-    if two_sided(z[rank], 1.0) * max(int(tested.sum()), 1) > LIMITING:
-        return _positions(tally, subject)
     # Halved: a choice that moved is missing at one rank and too many at another.
-    moved = float(np.abs(observed - expected).sum()) / 2 / float(expected.sum())
-    what, who, so = "score", "Plackett-Luce", ""
-    if subject.estimated_propensities:
-        what, who = "estimated utility", "the estimate"
-        cause = (
+    moved = float(np.abs(observed - expected).sum()) / 2 / max(float(expected.sum()), 1e-300)
+    if two_sided(z[rank], 1.0) * max(int(tested.sum()), 1) > LIMITING:
+        unclear = tally.count("fitted") < FITTED_LEAST or tally.count("ineligible") or estimated
+        if not (unclear or one_temperature(tally.sums["likelihood"])):
+            yield SCORES.says(
+                FAILED,
+                "the logger looks sharper at some positions than at others, as no Plackett-Luce policy does",
+                "candidates that were not shown are missing, or the policy is of another kind",
+                "log every candidate of a request, with the scores that were really ranked by",
+            )
+        return
+    nth = f"the {_nth(rank + 1)} highest" if rank else "the highest"
+    if estimated:
+        which, who, so = f"remaining item with {nth} estimated utility", "the estimate", ""
+        advice = (
             "the logger is no Plackett-Luce policy, or ranks by more than the log's scores and "
-            "features, or not in proportion to them"
+            "features, or not in proportion to them",
+            "add what the logger ranks by as features of candidates (z_ columns)",
         )
-        remedy = "add what the logger ranks by as features of candidates (z_ columns)"
     else:
-        greedy = "sharper" if observed[0] > expected[0] else "flatter"
+        which = f"remaining item with {nth} score" if rank else "best-scored remaining item"
+        who, greedy = "Plackett-Luce", "sharper" if observed[0] > expected[0] else "flatter"
         so = f": the logger is {greedy} than its scores, or another policy"
         cause = "another temperature, scores before boosts or filters, or a policy of another kind"
-        remedy = _advised(logger, tally.sums["likelihood"])
-    which = f"remaining item with the {_nth(rank + 1)} highest {what}"
-    if rank == 0:
-        which = (
-            f"remaining item with the highest {what}"
-            if subject.estimated_propensities
-            else "best-scored remaining item"
-        )
-    return SCORES.finds(
+        advice = cause, _advised(logger, tally.sums["likelihood"])
+    yield SCORES.says(
         FAILED if moved > TOLERATED else WARNED,
         f"the {which} was shown {observed[rank]:,.0f} times, where "
         f"{who} expects {expected[rank]:,.0f} (z = {z[rank]:.1f}){so}; {in_percent(moved)} of choices are affected",
-        cause,
-        remedy,
+        *advice,
     )
 
 
@@ -269,14 +251,12 @@ def best_temperature(likelihood: Floats) -> tuple[float, float]:
     """
     from scipy.interpolate import CubicSpline
 
-    grid = np.log(TEMPERATURES)
-    curve = CubicSpline(grid, likelihood)
+    curve = CubicSpline(np.log(TEMPERATURES), likelihood)
     tops = curve.derivative().roots(extrapolate=False)
-    inside = tops[(tops > grid[0]) & (tops < grid[-1])]
-    if not len(inside) or int(likelihood.argmax()) in (0, len(grid) - 1):
+    tops = tops[(tops > curve.x[0]) & (tops < curve.x[-1])]
+    if not len(tops) or int(likelihood.argmax()) in (0, len(curve.x) - 1):
         return math.inf, float(likelihood.max())
-    best = inside[int(np.argmax(curve(inside)))]
-    return float(best), float(curve(best))
+    return max(((float(top), float(curve(top))) for top in tops), key=lambda best: best[1])
 
 
 def fitted_temperature(log: RankingLog) -> tuple[float, float, float] | None:
@@ -296,11 +276,11 @@ def fitted_temperature(log: RankingLog) -> tuple[float, float, float] | None:
         return None
     drop = CubicSpline(np.log(TEMPERATURES), likelihood - top + HALF_CHI_SQUARED)
     roots = drop.roots(extrapolate=False)
-    stated = float(logger.spec.options["temperature"])
     low, high = (
-        max(roots[roots < best], default=-math.inf),
-        min(roots[roots > best], default=math.inf),
+        roots[roots < best].max(initial=-math.inf),
+        roots[roots > best].min(initial=math.inf),
     )
+    stated = float(logger.spec.options["temperature"])
     return stated * math.exp(best), stated * math.exp(low), stated * math.exp(high)
 
 
@@ -384,27 +364,35 @@ def _count_draws(batch: RankingLog, subject: Subject) -> Tally:
     sums = np.maximum(sums, [[[-np.inf], [0.0]]]) * fine
     parts: Parts = {}
     rows = np.stack([fine, *sums[0]])
-    for kind, (labels, codes) in row_groups(batch, subject).items():
+    for kind, (labels, codes) in row_groups(subject, batch).items():
         table = sums_by(codes, len(labels), rows)
         parts |= by_label((kind,), labels, table.T)
     distances = {name: summed.sum(axis=1) for name, summed in zip(names, sums[1:], strict=True)}
     return Tally(sums=distances, parts=parts)
 
 
-def _judge_draws(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_draws(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail where a minority of rows follows its scores otherwise than the others do."""
     kinds = families(tally.parts)
-    if not kinds:
-        return []
     tests = sum(len(labels) for labels, _ in kinds.values())
     # Of Plackett-Luce, `scores` looks at every position.
-    findings = _of_all(kinds[BLOCK,][1].sum(axis=0)) if subject.ranking == "softmax" else []
+    if subject.ranking == "softmax":
+        yield from _of_all(*kinds[BLOCK,][1].sum(axis=0))
     for (kind,), (labels, table) in kinds.items():
-        findings += _differing_groups(kind, labels, table, tests, subject)
+        yield from _differing_groups(kind, labels, table, tests, subject)
     for name, (distance, variance) in tally.sums.items():
         if two_sided(distance, math.sqrt(variance)) * len(tally.sums) <= LIMITING:
-            findings.append(_of_target(name, float(distance) > 0))
-    return findings or DRAWS.passed("scores are followed alike in every group")
+            than = "higher" if distance > 0 else "lower"
+            yield DRAWS.says(
+                FAILED,
+                f"'{name}' scores items that were shown {than} than expected from the logger's probabilities",
+                "the target's scores know what was shown or clicked, pages were dropped for their rewards, or the "
+                "logger ranked by more than its scores",
+                "score the target with what was known before the page was shown, and log every page",
+                target=name,
+                about="targets",
+                code="scores-by-target",
+            )
 
 
 #: Shown items follow the logger's scores in every group alike, and nothing else.
@@ -419,80 +407,57 @@ DRAWS = Check(
     _judge_draws,
     explains=("scores", "scores-by-*", "mean-weight*", "inverse-propensity", "lift-by-halves"),
     max_rows=SAMPLED_ROWS,
+    passed="scores are followed alike in every group",
 )
 
 
-def _of_target(name: str, higher: bool) -> Finding:
-    return finding(
-        "scores-by-target",
-        FAILED,
-        f"'{name}' scores items that were shown {'higher' if higher else 'lower'} than expected from the "
-        "logger's probabilities",
-        "the target's scores know what was shown or clicked, pages were dropped for their rewards, or the "
-        "logger ranked by more than its scores",
-        "score the target with what was known before the page was shown, and log every page",
-        target=name,
-        about="targets",
-    )
-
-
-def _of_all(sums: Floats) -> list[Finding]:
+def _of_all(rows: float, distance: float, variance: float) -> Iterator[Finding]:
     """Fail where first items follow the scores of the whole log less, or more, than they should."""
-    rows, distance, variance = (float(number) for number in sums)
-    slope = distance / max(variance, 1e-300)
-    if (
-        rows < FEWEST
-        or abs(slope) < LEAST / 2
-        or two_sided(distance, math.sqrt(variance)) > LIMITING
-    ):
-        return []
-    how = "more" if slope > 0 else "less"
-    return SCORES.finds(
-        FAILED,
-        f"first items follow the logger's scores {how} than their probabilities say (slope {1 + slope:.2f})",
-        "another temperature or policy, scores of another model, or candidates that are missing",
-        "log every candidate with the scores that were ranked by, or give the temperature that was drawn with",
+    slope, clear = (
+        distance / max(variance, 1e-300),
+        two_sided(distance, math.sqrt(variance)) <= LIMITING,
     )
+    if rows >= FEWEST and abs(slope) >= LEAST / 2 and clear:
+        yield DRAWS.says(
+            FAILED,
+            f"first items follow the logger's scores {'more' if slope > 0 else 'less'} than their probabilities say "
+            f"(slope {1 + slope:.2f})",
+            "another temperature or policy, scores of another model, or candidates that are missing",
+            "log every candidate with the scores that were ranked by, or give the temperature that was drawn with",
+            code=SCORES.code,
+        )
 
 
 def _differing_groups(
     kind: str, names: list[str], table: Floats, tests: int, subject: Subject
-) -> list[Finding]:
+) -> Iterator[Finding]:
     bad = []
-    for group, sums in enumerate(table):
-        remaining = table.sum(axis=0) - sums
-        if (
-            min(sums[0], remaining[0]) < FEWEST
-            or min(sums[2], remaining[2]) <= 0
-            or sums[0] > remaining[0]
-        ):
-            continue
-        off = float(sums[1] / sums[2] - remaining[1] / remaining[2])
-        p = two_sided(off, math.sqrt(1 / sums[2] + 1 / remaining[2]))
-        if p * tests <= LIMITING and abs(off) > LEAST:
-            bad.append((p, -abs(off), names[group]))
-    # Where most groups differ from the rest, none is the exception.
-    if not bad or len(bad) > max(NAMED, len(table) // 4):
-        return []
+    for name, inside, outside in zip(names, table, table.sum(axis=0) - table, strict=True):
+        (rows, distance, variance), (rest, distance_outside, variance_outside) = inside, outside
+        if FEWEST <= rows <= rest and min(variance, variance_outside) > 0:
+            off = float(distance / variance - distance_outside / variance_outside)
+            p = two_sided(off, math.sqrt(1 / variance + 1 / variance_outside))
+            if p * tests <= LIMITING and abs(off) > LEAST:
+                bad.append((p, -abs(off), name))
     labels = [label for _, _, label in sorted(bad)]
     # Rows that do not follow their scores in the other groups either are a fault of the whole log.
-    unaffected = table[[name not in labels for name in names]].sum(axis=0)
-    off = float(unaffected[1] / max(unaffected[2], 1e-300))
-    if abs(off) > LEAST / 2 and two_sided(unaffected[1], math.sqrt(unaffected[2])) <= LIMITING:
-        return []
-    where, remedy = left_out(
-        kind, labels, subject, "these rows", "log the scores that were really ranked by"
+    _, distance, variance = table[[name not in labels for name in names]].sum(axis=0)
+    everywhere = (
+        abs(distance) > LEAST / 2 * variance
+        and two_sided(distance, math.sqrt(variance)) <= LIMITING
     )
-    return [
-        finding(
-            f"scores-by-{kind}",
+    # Where most groups differ from the rest, none is the exception.
+    if labels and len(labels) <= max(NAMED, len(table) // 4) and not everywhere:
+        honest = "log the scores that were really ranked by"
+        where, remedy = left_out(kind, labels, subject, "these rows", honest)
+        yield DRAWS.says(
             FAILED,
             f"where {kind} is {first_items(labels, NAMED)}, pages do not follow the logger's scores as elsewhere",
             "another policy or model ran there than the one whose scores were logged",
             remedy,
             where=where,
+            code=f"scores-by-{kind}",
         )
-    ]
 
 
 #: Bins of Fisher's z of the correlations of a row, from -4 to 4.
@@ -535,27 +500,21 @@ def _count_target_scores(batch: RankingLog, subject: Subject) -> Tally:
             continue
         parts |= _equal_values(name, target)
         if logger is not None:
-            parts["rows", name], parts["spreads", name] = _correlations(target, logger)
-            parts["personal", name] = _of_the_request(batch, target, logger, subject.rates)
+            for key, counts in _relations(batch, target, logger, subject.rates).items():
+                parts[key, name] = counts
     return Tally(parts=parts)
 
 
-def _judge_target_scores(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_target_scores(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail on scores of other rows, warn of filled ones."""
-    findings: list[Finding] = []
-    names = {key[1] for key in tally.parts}
-    for name in sorted(names):
-        findings += [
-            *_filled(name, tally),
-            *(
-                [*_uncorrelated(name, tally)]
-                or _of_no_request(name, tally.parts.get(("personal", name)))
-            ),
-            *_of_two_scales(name, tally.parts.get(("spreads", name))),
-        ]
-    if not names:
-        return []
-    return findings or TARGET_SCORES.passed("scores of targets fit their rows")
+    for name in sorted({name for _, name, *_ in tally.parts}):
+        yield from _filled(name, tally)
+        if ("rows", name) in tally.parts:
+            rows, spreads, personal = (
+                tally.parts[key, name] for key in ("rows", "spreads", "personal")
+            )
+            yield from [*_uncorrelated(name, *rows)] or _of_no_request(name, personal)
+            yield from _of_two_scales(name, spreads)
 
 
 #: A target's scores belong to the candidates they stand at, and are scores.
@@ -570,6 +529,7 @@ TARGET_SCORES = Check(
     _judge_target_scores,
     explains=("scores-by-target", "mean-weight*", "lift-by-halves"),
     max_rows=SAMPLED_ROWS,
+    passed="scores of targets fit their rows",
 )
 
 
@@ -589,80 +549,92 @@ def _equal_values(name: str, target: Scored) -> Parts:
 
 def _filled(name: str, tally: Tally) -> Iterator[Finding]:
     total = float(tally.parts["scores", name][0])
-    equal = sorted(
-        (
-            (float(sums[0]), float(sums[1]), key[2])
-            for key, sums in tally.parts.items()
-            if key[:2] == ("equal", name)
-        ),
-        reverse=True,
-    )
-    if not equal:
-        return
-    (count, items, value), after = equal[0], equal[1:] or [(0.0, 0.0, "")]
+    equal = [
+        (*sums, float(key[2])) for key, sums in tally.parts.items() if key[:2] == ("equal", name)
+    ]
+    # Three values, of which there may be fewer.
+    common = [*sorted(equal, reverse=True), *[(0.0, 0.0, 0.0)] * 3]
+    (count, items, value), after, last = common[:3]
     # Scores that are cut at both ends have two such values, and others between them.
-    cut_at_both = count + after[0][0] < MOST * total and len(after) > 1 and after[0][1] >= 10
-    next_count = after[1][0] if cut_at_both else after[0][0]
+    cut_at_both = count + after[0] < MOST * total and len(equal) > 2 and after[1] >= 10
+    next_count = last[0] if cut_at_both else after[0]
     # An item of fixed score has it in all its rows; a value of many items was filled in. Scores of few
     # steps (stars, grades) have more such values.
     if count > EQUAL * total and items >= 10 and count > TIMES * next_count:
-        yield from TARGET_SCORES.finds(
+        yield TARGET_SCORES.says(
             WARNED,
-            f"{in_percent(count / total)} of the scores of '{name}' are exactly {float(value):g}",
+            f"{in_percent(count / total)} of the scores of '{name}' are exactly {value:g}",
             "missing scores were filled with one value, or scores were cut at it",
             "leave out rankings whose candidates are not all scored, or score them",
             target=name,
         )
 
 
-def _correlations(target: Scored, logger: Scored) -> tuple[Floats, Floats]:
-    """Return rows by Fisher's z of what goes with a row's scores: by its own, and by the next row's (2, BINS).
+def _relations(
+    batch: RankingLog, target: Scored, logger: Scored, rates: Floats
+) -> dict[str, Floats]:
+    """Return what goes with the scores of a target.
 
-    And by log2 of how much wider the target's scores spread than the logger's (BINS,).
+    "rows": rows by Fisher's z of their correlation with what is expected of a row's scores, its own and the next
+    row's (2, BINS). "spreads": rows by log2 of how much wider the target's scores spread than the logger's
+    (BINS,). "personal": rows, and sums of products and of their squares (3, 3) of what scores say of a request
+    beside what they say of its items: of the target's with the logger's, and of both with rewards. Nothing
+    where one of them hardly varies with the request.
     """
     sets = target.candidates
     counts = sets.counts
-    width = int(counts.max(initial=0))
-    inside = np.arange(width) < counts[:, None]
-    new, old = (
-        sets.dense(np.where(np.isfinite(columns_of.scores), columns_of.scores, 0.0), 0.0)
-        for columns_of in (target, logger)
-    )
+    inside = np.arange(int(counts.max(initial=0))) < counts[:, None]
     items = sets.dense(sets.items, 0.0).astype(np.int64)
-    half = (np.arange(len(counts)) % 2)[:, None]
-    means = _item_means(items, new, inside, half)
-    parts = [_standard(columns_of, inside) for columns_of in (old, means)]
-    y = _standard(new, inside)
+    new, old = (
+        _centred(sets.dense(np.where(np.isfinite(scores), scores, 0.0), 0.0), inside)
+        for scores in (target.scores, logger.scores)
+    )
+    means, means_old = (_item_means(items, centred, inside) for centred in (new, old))
+    y, terms = _scaled(new), [_scaled(old), _scaled(means)]
     # How much each of the two says of the scores, from all rows.
-    gram = np.array([[(a * b).sum() for b in parts] for a in parts])
-    slope = np.linalg.lstsq(gram, np.array([(a * y).sum() for a in parts]), rcond=None)[0]
-    expected = _standard(slope[0] * parts[0] + slope[1] * parts[1], inside)
-    table = np.zeros((2, BINS))
-    for row, compared in enumerate((expected, np.roll(expected, 1, axis=0))):
-        fits = (counts >= CORRELATED) & (counts == (counts if row == 0 else np.roll(counts, 1)))
-        r = np.clip((y * compared).sum(axis=1)[fits], -0.9993, 0.9993)
-        table[row] = np.histogram(np.arctanh(r), BINS, (-REACH, REACH))[0]
-    lengths = [
-        np.sqrt((_centred(columns_of, inside) ** 2).sum(axis=1)) for columns_of in (new, old)
-    ]
-    wider = lengths[0] / np.maximum(lengths[1], 1e-300)
-    usable = (counts >= CORRELATED) & (np.minimum(*lengths) > 1e-4)
+    gram = np.array([[(a * b).sum() for b in terms] for a in terms])
+    slope = np.linalg.lstsq(gram, np.array([(a * y).sum() for a in terms]), rcond=None)[0]
+    expected = _scaled(slope[0] * terms[0] + slope[1] * terms[1])
+    table, enough = [], counts >= CORRELATED
+    for compared, sizes in ((expected, counts), (np.roll(expected, 1, axis=0), np.roll(counts, 1))):
+        r = np.clip((y * compared).sum(axis=1)[enough & (counts == sizes)], -0.9993, 0.9993)
+        table.append(np.histogram(np.arctanh(r), BINS, (-REACH, REACH))[0])
+    lengths = np.sqrt([(centred**2).sum(axis=1) for centred in (new, old)])
+    wider = np.log2(
+        (lengths[0] / np.maximum(lengths[1], 1e-300))[enough & (lengths.min(axis=0) > 1e-4)]
+    )
     ends = (-2 * REACH, 2 * REACH)
-    spreads = np.histogram(np.clip(np.log2(wider[usable]), *ends), BINS, ends)[0]
-    return table, spreads.astype(float)
+    spreads = np.histogram(np.clip(wider, *ends), BINS, ends)[0]
+    residuals = new - means, old - means_old
+    varies = all(
+        (residual**2).sum() > PERSONAL * (centred**2).sum()
+        for residual, centred in zip(residuals, (new, old), strict=True)
+    )
+    place = sets.locate(batch.action)
+    off = np.where(place >= 0, (batch.reward != 0) - rates, 0.0)
+    mine, theirs = map(_scaled, residuals)
+    shown = [
+        off * np.take_along_axis(scores, np.maximum(place, 0), axis=1) for scores in (mine, theirs)
+    ]
+    products = np.stack([crossed.sum(axis=1) for crossed in (mine * theirs, *shown)])
+    personal = [np.full(3, float(batch.n)), products.sum(axis=1), (products**2).sum(axis=1)]
+    return {
+        "rows": np.array(table, dtype=float),
+        "spreads": spreads.astype(float),
+        "personal": np.stack(personal) * varies,
+    }
 
 
-def _item_means(items: Ints, new: Floats, inside: Bools, half: Ints) -> Floats:
-    """Return the mean score of each item in the other half of the rows."""
-    size = int(items.max(initial=0)) + 1
-    centred = _centred(new, inside)
-    out = np.zeros_like(new)
+def _item_means(items: Ints, centred: Floats, inside: Bools) -> Floats:
+    """Return the mean score of each item in the other half of the rows, less its mean in the row."""
+    size, means = int(items.max(initial=0)) + 1, np.zeros_like(centred)
+    half = np.arange(len(items)) % 2
     for side in (0, 1):
-        rows = (half == side) & inside
-        total = np.bincount(items[rows], centred[rows], size)
-        mean = total / (np.bincount(items[rows], minlength=size) + 1.0)
-        out = np.where(half != side, mean[items], out)
-    return out
+        rows = (half == side)[:, None] & inside
+        count = np.bincount(items[rows], minlength=size) + 1.0
+        mean = np.bincount(items[rows], centred[rows], size) / count
+        means[half != side] = mean[items[half != side]]
+    return _centred(means, inside)
 
 
 def _centred(values: Floats, inside: Bools) -> Floats:
@@ -672,111 +644,78 @@ def _centred(values: Floats, inside: Bools) -> Floats:
     return np.where(inside, values - mean, 0.0)
 
 
-def _standard(values: Floats, inside: Bools) -> Floats:
-    """Return rows with mean zero and length one; zeros where a row does not vary."""
-    centred = _centred(values, inside)
+def _scaled(centred: Floats) -> Floats:
+    """Return rows with length one; zeros where a row does not vary."""
     length = np.sqrt((centred**2).sum(axis=1, keepdims=True))
     scaled: Floats = centred / np.where(length > 1e-12, length, 1.0)
     return scaled
 
 
-def _of_the_request(batch: RankingLog, target: Scored, logger: Scored, rates: Floats) -> Floats:
-    """Return sums of what scores say of a request beside what they say of its items (3, 3).
-
-    Of the target's with the logger's, of the target's with rewards, and of the logger's with rewards: rows,
-    products and their squares. Nothing where one of them hardly varies with the request.
-    """
-    sets = target.candidates
-    inside = np.arange(int(sets.counts.max(initial=0))) < sets.counts[:, None]
-    items = sets.dense(sets.items, 0.0).astype(np.int64)
-    half = (np.arange(len(sets.counts)) % 2)[:, None]
-    standardised, varies = [], True
-    for policy in (target, logger):
-        scores = sets.dense(np.where(np.isfinite(policy.scores), policy.scores, 0.0), 0.0)
-        residual = _centred(scores, inside) - _centred(
-            _item_means(items, scores, inside, half), inside
-        )
-        varies &= bool((residual**2).sum() > PERSONAL * (_centred(scores, inside) ** 2).sum())
-        standardised.append(_standard(residual, inside))
-    place = sets.locate(batch.action)
-    off = np.where(place >= 0, (batch.reward != 0) - rates, 0.0)
-    cells = np.maximum(place, 0)
-    crossed = [
-        standardised[0] * standardised[1],
-        *(off * np.take_along_axis(scores_of, cells, axis=1) for scores_of in standardised),
-    ]
-    products = np.stack([scores_of.sum(axis=1) for scores_of in crossed])
-    sums: Floats = np.stack(
-        [np.full(3, float(batch.n)), products.sum(axis=1), (products**2).sum(axis=1)]
-    )
-    return sums if varies else np.zeros((3, 3))
-
-
-def _of_no_request(name: str, sums: Floats | None) -> list[Finding]:
-    """Return where the target's scores vary with the request, but as nothing else of it does."""
-    if sums is None or sums[0, 0] < RANDOM_ROWS:
-        return []
+def _of_no_request(name: str, sums: Floats) -> Iterator[Finding]:
+    """Yield where the target's scores vary with the request, but as nothing else of it does."""
     logger, rewards, of_logger = sums[1] / np.sqrt(np.maximum(sums[2], 1e-300))
     # Where the logger's scores say nothing of the visitor either, nobody can tell.
-    if max(logger, rewards) > NOTHING or of_logger < TELLING:
-        return []
-    return TARGET_SCORES.finds(
-        WARNED,
-        f"beside what they say of the items, the scores of '{name}' go neither with the logger's scores of the same "
-        "request nor with its rewards",
-        "scores of the same items in other requests, or of another day; or a target that guesses",
+    if sums[0, 0] >= RANDOM_ROWS and max(logger, rewards) <= NOTHING and of_logger >= TELLING:
+        yield TARGET_SCORES.says(
+            WARNED,
+            f"beside what they say of the items, the scores of '{name}' go neither with the logger's scores of the "
+            "same request nor with its rewards",
+            "scores of the same items in other requests, or of another day; or a target that guesses",
+            "join the target's scores by the id of the request and of the item",
+            target=name,
+        )
+
+
+def _uncorrelated(name: str, same_row: Floats, next_row: Floats) -> Iterator[Finding]:
+    """Yield where more rows are uncorrelated than the spread above the usual correlation lets expect."""
+    n, centres = float(same_row.sum()), np.arange(BINS)
+    if n < 200:
+        return
+    # Sums of Fisher's z of rows with the same law: no better than with another row.
+    mean, mean_of_next = (float(counts @ centres) / counts.sum() for counts in (same_row, next_row))
+    variance = float(same_row @ (centres - mean) ** 2) / n
+    error = math.sqrt(variance * (1 / n + 1 / next_row.sum()))
+    mode = int(np.convolve(same_row, np.full(5, 0.2), mode="same").argmax())
+    middle, high = np.searchsorted(
+        np.cumsum(next_row), [next_row.sum() / 2, 0.975 * next_row.sum()]
+    )
+    below, mirrored = same_row[: middle + 1].sum(), same_row[min(2 * mode - middle, BINS) :].sum()
+    share, chance = (
+        2 * float(below - mirrored) / n,
+        2 * math.sqrt(float(below + mirrored) + 1.0) / n,
+    )
+    # Rows whose correlations differ much among themselves may have none as well.
+    right = same_row[mode:]
+    width = math.sqrt(float(right @ np.arange(len(right)) ** 2) / max(float(right.sum()), 1.0))
+    # Correlations must usually be far above those with another row.
+    if n >= RANDOM_ROWS and mean - mean_of_next < NOTHING * error:
+        share = 1.0
+    elif mode - middle < max(high - middle, 3, NARROW * width) or share <= max(
+        SHARE, BEYOND * chance
+    ):
+        return
+    yield TARGET_SCORES.says(
+        FAILED,
+        f"in about {in_percent(min(share, 1.0), 0)} of the rows the scores of '{name}' fit the candidates of "
+        "another row as well as their own",
+        "scores of another request, or in another order of the candidates",
         "join the target's scores by the id of the request and of the item",
         target=name,
     )
 
 
-def _uncorrelated(name: str, tally: Tally) -> Iterator[Finding]:
-    """Yield where more rows are uncorrelated than the spread above the usual correlation lets expect."""
-    table = tally.parts.get(("rows", name))
-    if table is None or table[0].sum() < 200:
-        return
-    same_row, next_row = table
-    # Sums of Fisher's z of rows with the same law: no better than with another row.
-    centres = np.arange(BINS)
-    means = [float(counts @ centres) / counts.sum() for counts in table]
-    variance = float(same_row @ (centres - means[0]) ** 2) / float(same_row.sum())
-    spread = math.sqrt(variance * (1 / same_row.sum() + 1 / next_row.sum()))
-    if same_row.sum() >= RANDOM_ROWS and means[0] - means[1] < NOTHING * spread:
-        yield from _of_others(name, 1.0)
-        return
-    smooth = np.convolve(same_row, np.full(5, 0.2), mode="same")
-    mode = int(smooth.argmax())
-    middle = int(np.searchsorted(np.cumsum(next_row), next_row.sum() / 2))
-    # Correlations must usually be far above those with another row.
-    spread = int(np.searchsorted(np.cumsum(next_row), 0.975 * next_row.sum())) - middle
-    if mode - middle < max(spread, 3):
-        return
-    below, mirrored = same_row[: middle + 1].sum(), same_row[min(2 * mode - middle, BINS) :].sum()
-    share = 2 * float(below - mirrored) / float(same_row.sum())
-    error = 2 * math.sqrt(float(below + mirrored) + 1.0) / float(same_row.sum())
-    # Rows whose correlations differ much among themselves may have none as well.
-    right = same_row[mode:]
-    width = math.sqrt(float(right @ np.arange(len(right)) ** 2) / float(right.sum()))
-    if mode - middle < NARROW * width:
-        return
-    if share > SHARE and share > BEYOND * error:
-        yield from _of_others(name, min(share, 1.0))
-
-
-def _of_two_scales(name: str, counts: Floats | None) -> Iterator[Finding]:
+def _of_two_scales(name: str, counts: Floats) -> Iterator[Finding]:
     """Yield where rows fall into two groups by how much the target's scores spread."""
-    if counts is None or counts.sum() < 200:
-        return
     smooth = np.convolve(counts, np.full(3, 1 / 3), mode="same")
     peak = np.minimum(np.maximum.accumulate(smooth), np.maximum.accumulate(smooth[::-1])[::-1])
     # The lowest place between two peaks; outside of them there is none.
-    depth = np.divide(smooth, peak, out=np.ones(BINS), where=peak > 0)
+    depth = np.where(peak > 0, smooth, 1.0) / np.where(peak > 0, peak, 1.0)
     valley = max(int(depth.argmin()), 1)
-    fewer = min(counts[:valley].sum(), counts[valley:].sum()) / counts.sum()
+    fewer = min(counts[:valley].sum(), counts[valley:].sum()) / max(counts.sum(), 1.0)
     bins = valley + int(smooth[valley:].argmax()) - int(smooth[:valley].argmax())
-    apart = bins * 4 * REACH / BINS
-    if fewer >= OF_ROWS and apart >= APART and depth[valley] < BETWEEN:
-        yield from TARGET_SCORES.finds(
+    apart, clear = bins * 4 * REACH / BINS, counts.sum() >= 200 and depth[valley] < BETWEEN
+    if clear and fewer >= OF_ROWS and apart >= APART:
+        yield TARGET_SCORES.says(
             WARNED,
             f"in {in_percent(fewer, 0)} of the rows the scores of '{name}' spread about {2**apart:.2g} times as much "
             "as in the others, or as little",
@@ -784,17 +723,6 @@ def _of_two_scales(name: str, counts: Floats | None) -> Iterator[Finding]:
             "score all rows by one model in one unit; if two models are meant, evaluate their rows one by one",
             target=name,
         )
-
-
-def _of_others(name: str, share: float) -> list[Finding]:
-    return TARGET_SCORES.finds(
-        FAILED,
-        f"in about {in_percent(share, 0)} of the rows the scores of '{name}' fit the candidates of "
-        "another row as well as their own",
-        "scores of another request, or in another order of the candidates",
-        "join the target's scores by the id of the request and of the item",
-        target=name,
-    )
 
 
 @dataclass
@@ -827,21 +755,18 @@ class Coverage:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what was left out, where anything was."""
-        left = self.rows - self.scored_rows_count
-        if not left:
-            return
-        status = PASSED if self.scored_rows_count >= NEARLY_ALL * self.rows else WARNED
-        status = FAILED if self.refused else status
-        yield from TARGET_SCORES.finds(
-            status,
-            f"'{self.target}' scores all candidates in {in_percent(self.scored_rows_count / self.rows)} of the "
-            f"rankings; the other {left:,} of {self.rows:,} are left out",
-            "the value is that of the rankings scored in full, which may differ from the others",
-            "score every candidate, also those that were not shown",
-            target=self.target,
-            kind=kind_of(status),
-            about="targets",
-        )
+        scored, rows = self.scored_rows_count, self.rows
+        status = PASSED if scored >= NEARLY_ALL * rows else WARNED
+        if scored < rows:
+            told = TARGET_SCORES.says(
+                FAILED if self.refused else status,
+                f"'{self.target}' scores all candidates in {in_percent(scored / rows)} of the rankings; the other "
+                f"{rows - scored:,} of {rows:,} are left out",
+                "the value is that of the rankings scored in full, which may differ from the others",
+                "score every candidate, also those that were not shown",
+                target=self.target,
+            )
+            yield replace(told, explains=())
 
 
 def _scored(batch: RankingLog, target: str) -> Bools:

@@ -28,9 +28,9 @@ from counterrank.checks.base import (
     complete,
     design_effect,
     families,
-    finding,
     first_items,
-    unit_sums,
+    group_sums,
+    once,
 )
 from counterrank.checks.conditions import left_out
 from counterrank.checks.propensities import number_sums
@@ -112,26 +112,21 @@ class ContextCut:
 
 def context_cuts(sample: RankingLog) -> tuple[ContextCut, ...]:
     """Return a cut for every context column that varies, with the quantiles of a sample of rows."""
-    if sample.context is None:
-        return ()
     cuts = []
     for index, name in enumerate(sample.context_names):
         if name in sample.categories:
             cuts.append(ContextCut(name, index, labels=tuple(sample.categories[name])))
-            continue
-        values = sample.context[:, index]
-        present = values[~np.isnan(values)]
-        if not len(present) or present.min() == present.max():
-            continue
-        edges = np.unique(
-            np.quantile(present, np.arange(1, QUANTILES) / QUANTILES, method="higher")
-        )
-        # An edge at the smallest value would leave an empty group below it; where every quantile is
-        # that value (a rare flag), the group above it begins at the next.
-        above = [float(edge) for edge in edges if edge > present.min()]
-        cuts.append(
-            ContextCut(name, index, tuple(above or [float(present[present > present.min()].min())]))
-        )
+        elif sample.context is not None:
+            values = sample.context[:, index]
+            present = values[~np.isnan(values)]
+            # An edge at the smallest value would leave an empty group below it; where every quantile is
+            # that value (a rare flag), the group above it begins at the next.
+            above = present[present > present.min(initial=math.inf)]
+            if len(above):
+                shares = np.arange(1, QUANTILES) / QUANTILES
+                edges = np.unique(np.quantile(present, shares, method="higher"))
+                inner = edges[edges >= above.min()].tolist() or [float(above.min())]
+                cuts.append(ContextCut(name, index, tuple(inner)))
     return tuple(cuts)
 
 
@@ -152,28 +147,51 @@ def grouped_sums(w: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
 def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
     """Sum count, w and w^2 by position; 1/p of the logger too."""
     items, one_group = subject.items(batch), np.zeros(batch.n, np.int64)
-    sums: dict[str, Floats] = {}
+    factors = "numbers" in subject.has and subject.kind in ("factored", "position")
+    sums = {"1/p": number_sums(subject, batch)[:3]} if factors else {}
     parts: Parts = {}
-    for name in subject.targets:
-        lent = subject.lent.get(name)
-        if lent is not None and (sums_of_w := lent.position_sums) is not None:
+    for name, lent in subject.lent.items():
+        if name in subject.targets and (sums_of_w := lent.position_sums) is not None:
             # Padding was summed as ones.
             parts[name,] = np.concatenate([items[None], sums_of_w - (batch.n - items)])
     # Only weights of policies without repeats, which no pass lends, are so skewed that cubes matter.
-    for name, w in formed_weights(batch, subject, {*subject.targets} - {name for (name,) in parts}):
+    weighed = [name for name in subject.targets if (name,) not in parts]
+    for name, w in formed_weights(batch, subject, weighed):
         table = np.zeros((1, 5, batch.K))
         grouped_sums(w, batch.lengths, one_group, table)
         parts[name,] = table[0, :4]
-    if "numbers" in subject.has and subject.kind in ("factored", "position"):
-        sums["1/p"] = number_sums(batch, subject)[:3]
-    peaks = {"actions": np.array([int(batch.action.max(initial=0)) + 1])}
-    return Tally(sums, peaks, parts=parts)
+    most = max(int(batch.action.max(initial=0)) + 1, subject.first.n_actions)
+    return Tally(sums, {"actions": np.array([most])}, parts=parts)
 
 
-def _judge_weights(tally: Tally, subject: Subject) -> list[Finding]:
-    """Return the findings on the logger's numbers and on each target's mean weight."""
+def _judge_weights(tally: Tally, subject: Subject) -> Iterator[Finding]:
+    """Yield the findings on the logger's numbers and on each target's mean weight.
+
+    Bonferroni over positions; material when the mean is off by 10 %.
+    """
     inverse = _inverse(tally, subject)
-    return [inverse, *_overall(tally, subject, inverse.status is FAILED)]
+    yield inverse
+    tests, weak = {}, {}
+    for name in subject.targets:
+        if (name,) in tally.parts:
+            sums = tally.parts[name,]
+            tests[name] = mean_tests(sums, down_the_page=subject.down_the_page)
+            p = tests[name][2]
+            weak[name] = p * np.sum(~np.isnan(p)) <= LIMITING
+    if not tests:
+        text = "no target policy was named, or its weights cannot be formed"
+        yield WEIGHTS.says(SKIPPED, text)
+    alone = len(tests) > 1 == sum(map(np.any, weak.values()))
+    for name, (mean, z, p) in tests.items():
+        rows, first = tally.parts[name,][:2]
+        # No weight at all, where there are enough rows for one.
+        if not first.any() and rows.max() >= TESTED_ESS:
+            yield _unmatched(name, subject)
+        elif isinstance(subject.first.propensity, TeamDraft) and weak[name].any():
+            yield _drafted(name, mean, weak[name])
+        else:
+            small = inverse.status is FAILED
+            yield _overall(name, mean, z, p, weak[name], alone=alone, small=small)
 
 
 #: The mean weight at each position, and what the logger's numbers alone give away.
@@ -194,8 +212,9 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
     peaks: dict[str, Floats] = {}
     for name, w in formed_weights(batch, subject, subject.targets):
         if batch.unit is not None:
-            sums[name] = unit_sums(batch, w.sum(axis=1) / np.maximum(batch.lengths, 1))
-        for kind, (labels, codes) in row_groups(batch, subject).items():
+            per_item = w.sum(axis=1) / np.maximum(batch.lengths, 1)
+            sums[name] = group_sums(batch.bucket, 1024, per_item)
+        for kind, (labels, codes) in row_groups(subject, batch).items():
             table = np.zeros((len(labels), 5, batch.K))
             grouped_sums(w, batch.lengths, codes, table)
             parts |= by_label((name, kind), labels, table[:, :4])
@@ -298,33 +317,36 @@ def groups_tested(
     return mean, z, np.where(enough, np.minimum(p, 1.0), np.nan)
 
 
-def _judge_group_weights(tally: Tally, subject: Subject) -> list[Finding]:
-    """Return a finding for each target and way to group the rows.
+def _judge_group_weights(tally: Tally, subject: Subject) -> Iterator[Finding]:
+    """Yield a finding for each target and way to group the rows.
 
     Bonferroni over every group, position, column and target of the log: one false alarm in a thousand logs.
     """
-    tables = families(tally.parts)
-    results = {}
-    for (name, kind), (names, table) in sorted(tables.items()):
+    tables, results, tests = families(tally.parts), {}, 0
+    for name, kind in sorted(tables):
         total, design = tables[name, BLOCK][1].sum(axis=0), design_effect(tally.sums.get(name))
-        results_of = groups_tested(
-            table, total, tally.peaks[name], design, down_the_page=subject.down_the_page
+        results[name, kind] = groups_tested(
+            tables[name, kind][1],
+            total,
+            tally.peaks[name],
+            design,
+            down_the_page=subject.down_the_page,
         )
-        results[name, kind] = names, table, results_of
-    tests = sum(int((~np.isnan(results_of[2])).sum()) for _, _, results_of in results.values())
-    findings = [
-        _group_finding(name, kind, names, table, results_of, tests=tests, subject=subject)
-        for (name, kind), (names, table, results_of) in results.items()
-    ]
+        tests += int((~np.isnan(results[name, kind][2])).sum())
+    low = {key: np.nan_to_num(p, nan=1.0) * tests <= LIMITING for key, (*_, p) in results.items()}
     # Where one target alone is off, its probabilities are wrong and not the log.
-    blamed = {name for (name, _), told in zip(results, findings, strict=True) if told.blamed}
-    if len(blamed) == 1 < len(subject.targets):
-        (alone,) = blamed
-        findings = [replace(told, target=alone) if told.blamed else told for told in findings]
-    return findings or GROUP_WEIGHTS.skipped(
-        f"no target to check; name one with {say('--target', 'NAME', 'targets=[NAME]')} or "
-        f"{say('--segment', 'COLUMN', 'segments=[COLUMN]')}"
-    )
+    blamed = {name for (name, _), wrong in low.items() if wrong.any()}
+    alone = len(blamed) == 1 < len(subject.targets)
+    for (name, kind), tested in results.items():
+        table = tables[name, kind]
+        told = _group_finding(name, kind, *table, tested, low[name, kind], subject)
+        yield replace(told, target=name) if alone and told.blamed else told
+    if not results:
+        yield GROUP_WEIGHTS.says(
+            SKIPPED,
+            f"no target to check; name one with {say('--target', 'NAME', 'targets=[NAME]')} or "
+            f"{say('--segment', 'COLUMN', 'segments=[COLUMN]')}",
+        )
 
 
 #: The mean weight at each position in every group of rows.
@@ -344,62 +366,50 @@ def _group_finding(
     kind: str,
     labels: list[str],
     table: Floats,
-    tests_of_groups: tuple[Floats, Floats, Floats],
-    *,
-    tests: int,
+    tested: tuple[Floats, Floats, Floats],
+    low: Bools,
     subject: Subject,
 ) -> Finding:
-    mean, z, p = tests_of_groups
-    check = f"mean-weight-by-{kind}"
-    if np.isnan(p).all():
-        text = f"groups of '{kind}' are too small, or the weights of '{name}' too heavy, to test"
-        return finding(check, SKIPPED, text)
-    low = np.nan_to_num(p, nan=1.0) * tests <= LIMITING
-    bad = np.flatnonzero(low.any(axis=1)).tolist()
-    if not bad:
+    (mean, z, p), check = tested, f"mean-weight-by-{kind}"
+    if not low.any():
+        if np.isnan(p).all():
+            text = (
+                f"groups of '{kind}' are too small, or the weights of '{name}' too heavy, to test"
+            )
+            return GROUP_WEIGHTS.says(SKIPPED, text, code=check)
         text = f"weights of '{name}' average 1 in each of {len(labels)} groups of '{kind}'"
-        return finding(check, PASSED, text)
+        return GROUP_WEIGHTS.says(PASSED, text, code=check)
     share = table[:, 0, :] / np.maximum(table[:, 0, :].sum(axis=0), 1.0)
     # What such weights may do to the value: their distance from 1, by the rows and positions it
     # concerns.
     size = float((np.where(low, share * np.abs(mean - 1.0), 0.0)).sum(axis=0).mean())
     g, k = np.unravel_index(int(np.nanargmin(p)), p.shape)
-    worst = sorted(bad, key=lambda place: float(np.nanmin(p[place])))
-    text = (
-        f"weights of '{name}' average {mean[g, k]:.3g} instead of 1 where {kind} is {labels[g]} (position {k + 1}, "
-        f"{in_z(z[g, k])}); {kind} affected: {first_items([labels[place] for place in worst])}"
-    )
+    bad = np.flatnonzero(low.any(axis=1))
+    worst = bad[np.argsort(np.nanmin(p[bad], axis=1), kind="stable")].tolist()
     line = THRESHOLDS["mean-weight-by-group"].status(size)
     apart = [labels[place] for place in _apart(worst, table, mean, z)]
     # Groups that are off as all rows are need no remedy of their own.
-    where, remedy = (
-        left_out(kind, apart, subject, "these groups", "log the policy that really ran there")
-        if apart
-        else ("", "")
-    )
-    return finding(
-        check,
+    cause, where, remedy = EVERYWHERE, "", ""
+    if apart:
+        cause = SINCE_THEN if kind in (BLOCK, DAY) else DIFFERS_THERE
+        honest = "log the policy that really ran there"
+        where, remedy = left_out(kind, apart, subject, "these groups", honest)
+    return GROUP_WEIGHTS.says(
         WARNED if line is PASSED else FAILED,
-        text,
-        _cause_in_groups(kind, everywhere=not apart),
+        f"weights of '{name}' average {mean[g, k]:.3g} instead of 1 where {kind} is {labels[g]} (position {k + 1}, "
+        f"{in_z(z[g, k])}); {kind} affected: {first_items([labels[place] for place in worst])}",
+        cause,
         remedy,
         where=where,
         fatal=line is FAILED,
+        code=check,
     )
 
 
-def _cause_in_groups(kind: str, *, everywhere: bool) -> str:
-    if everywhere:
-        return "weights are off in the other rows too: these groups are not the cause"
-    if kind in (BLOCK, DAY):
-        return (
-            "the policy, a candidate set or a join changed in the course of the log and was logged as "
-            "if it had not"
-        )
-    return (
-        "a policy, candidate set or join differs there, or items were shown for a reason that was not "
-        "logged"
-    )
+#: Why weights of groups do not average 1.
+EVERYWHERE = "weights are off in the other rows too: these groups are not the cause"
+SINCE_THEN = "the policy, a candidate set or a join changed in the course of the log and was logged as if it had not"
+DIFFERS_THERE = "a policy, candidate set or join differs there, or items were shown for a reason that was not logged"
 
 
 def _apart(bad: list[int], table: Floats, mean: Floats, z: Floats) -> list[int]:
@@ -416,43 +426,13 @@ def _apart(bad: list[int], table: Floats, mean: Floats, z: Floats) -> list[int]:
     return [] if everywhere or count[distinct].sum() > count.sum() / 2 else distinct
 
 
-def _overall(tally: Tally, subject: Subject, small: bool) -> list[Finding]:
-    """Bonferroni over positions; material when the mean is off by 10 %.
-
-    `small` says that the logger's numbers are too small to be probabilities.
-    """
-    sums_of = {name: tally.parts[name,] for name in subject.targets if (name,) in tally.parts}
-    tests_by_target = {
-        name: mean_tests(sums, down_the_page=subject.down_the_page)
-        for name, sums in sums_of.items()
-    }
-    if not tests_by_target:
-        return WEIGHTS.skipped("no target policy was named, or its weights cannot be formed")
-    weak = {
-        name: p * np.sum(~np.isnan(p)) <= LIMITING for name, (_, _, p) in tests_by_target.items()
-    }
-    alone = (
-        len(tests_by_target) > 1 == sum(weak_positions.any() for weak_positions in weak.values())
-    )
-    return [
-        _unmatched(name, subject)
-        # No weight at all, where there are enough rows for one.
-        if not sums[1].any() and sums[0].max() >= TESTED_ESS
-        else _drafted(name, tests_by_target[name][0], weak[name])
-        if isinstance(subject.first.propensity, TeamDraft) and weak[name].any()
-        else _overall_finding(name, *tests_by_target[name], weak[name], alone=alone, small=small)
-        for name, sums in sums_of.items()
-    ]
-
-
 def _unmatched(name: str, subject: Subject) -> Finding:
     """A target that gives no logged item a chance anywhere.
 
     Numbers of it may belong to other rows, a policy of the log's own candidates cannot.
     """
     is_policy = isinstance(subject.first.target(name), Policy)
-    return finding(
-        WEIGHTS.code,
+    return WEIGHTS.says(
         WARNED if is_policy else FAILED,
         f"'{name}' gives probability 0 to every logged item",
         "it sorts, and the logger never showed its lists"
@@ -468,8 +448,7 @@ def _unmatched(name: str, subject: Subject) -> Finding:
 def _drafted(name: str, mean: Floats, weak: Bools) -> Finding:
     """Say how deep a draft shows the list of a target: its chances are exact, and below they are zero."""
     depth, lowest = int(np.argmax(weak)), int(np.argmin(mean))
-    return finding(
-        WEIGHTS.code,
+    return WEIGHTS.says(
         WARNED,
         f"the draft supports '{name}' to position {depth} of {len(mean)}: at position {lowest + 1} it could show "
         f"the item of '{name}' in {in_percent(mean[lowest], 0)} of the rankings",
@@ -482,30 +461,23 @@ def _drafted(name: str, mean: Floats, weak: Bools) -> Finding:
     )
 
 
-def _overall_finding(
+def _overall(
     name: str, mean: Floats, z: Floats, p: Floats, weak: Bools, *, alone: bool, small: bool
 ) -> Finding:
-    check = WEIGHTS.code
+    off = np.abs(mean - 1)
     if np.isnan(p).all():
-        return finding(check, SKIPPED, f"the weights of '{name}' are too heavy to test their mean")
+        return WEIGHTS.says(SKIPPED, f"the weights of '{name}' are too heavy to test their mean")
     if not weak.any():
-        worst = float(np.nanmax(np.abs(mean - 1)))
-        return finding(
-            check,
-            PASSED,
-            f"weights of '{name}' average 1 within chance (within {in_percent(worst)})",
+        within = in_percent(float(np.nanmax(off)))
+        return WEIGHTS.says(
+            PASSED, f"weights of '{name}' average 1 within chance (within {within})"
         )
-    worst_at = int(np.nanargmin(p))
-    off = float(np.abs(mean - 1)[~np.isnan(p)].max())
-    text = (
-        f"weights of '{name}' average {mean[worst_at]:.3g} instead of 1 at position {worst_at + 1} "
-        f"({in_z(z[worst_at])}); positions affected: {first_items((np.flatnonzero(weak) + 1).tolist())}"
-    )
-    return finding(
-        check,
-        FAILED if off > 0.1 else WARNED,
-        text,
-        *blame(float(mean[worst_at]), alone=alone, small=small),
+    worst = int(np.nanargmin(p))
+    return WEIGHTS.says(
+        FAILED if off[~np.isnan(p)].max() > 0.1 else WARNED,
+        f"weights of '{name}' average {mean[worst]:.3g} instead of 1 at position {worst + 1} "
+        f"({in_z(z[worst])}); positions affected: {first_items((np.flatnonzero(weak) + 1).tolist())}",
+        *blame(float(mean[worst]), alone=alone, small=small),
         target=name if alone else None,
     )
 
@@ -518,8 +490,9 @@ def _inverse(tally: Tally, subject: Subject) -> Finding:
     """
     check = "inverse-propensity"
     if "1/p" not in tally.sums:
-        return finding(check, SKIPPED, f"'{subject.kind}' propensities are not of single items")
-    sums, size = tally.sums["1/p"], max(int(tally.peaks["actions"][0]), subject.first.n_actions)
+        text = f"'{subject.kind}' propensities are not of single items"
+        return WEIGHTS.says(SKIPPED, text, code=check)
+    sums, size = tally.sums["1/p"], int(tally.peaks["actions"][0])
     largest = (sums[1] / np.maximum(sums[0], 1)).max()
     text = f"the mean of 1/propensity is at most {largest:.4g}, with {size:,} items"
     # In units of the number of items: then the law to test is a mean of 1, as for weights.
@@ -529,9 +502,9 @@ def _inverse(tally: Tally, subject: Subject) -> Finding:
     small = (mean > 1.02) & (z > 0) & (np.nan_to_num(p, nan=1.0) < 0.001)
     # An item with a chance of 1e-154 or less was shown: then the sums are no numbers.
     if np.isfinite(scaled).all() and not small.any():
-        return finding(check, PASSED, text)
+        return WEIGHTS.says(PASSED, text, code=check)
     text = f"{text}: more than probabilities allow"
-    return finding(check, FAILED, text, *blame(2.0, alone=False, small=True))
+    return WEIGHTS.says(FAILED, text, *blame(2.0, alone=False, small=True), code=check)
 
 
 def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
@@ -563,14 +536,12 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
     )
 
 
-def row_groups(batch: RankingLog, subject: Subject) -> RowGroups:
+@once
+def row_groups(subject: Subject, batch: RankingLog) -> RowGroups:
     """Return each way to group the rows."""
-    return subject.cached("groups", batch, lambda: _row_groups(batch, subject))
-
-
-def _row_groups(batch: RankingLog, subject: Subject) -> RowGroups:
     groups: RowGroups = {BLOCK: subject.stretches(batch)}
-    groups |= {cut.column: (list(cut.names), cut.codes(batch)) for cut in subject.cuts}
+    for cut in subject.cuts:
+        groups[cut.column] = list(cut.names), cut.codes(batch)
     if subject.time is not None and DAY not in groups:
         groups[DAY] = coded(days_of(batch, subject.time))
     for segment in subject.segments:
@@ -598,7 +569,7 @@ MATERIAL = 0.3
 
 def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
     """Sum both statistics, their squares and the rewards, by day or stretch of rows."""
-    labels, codes = row_groups(batch, subject)[BLOCK if subject.time is None else DAY]
+    labels, codes = row_groups(subject, batch)[BLOCK if subject.time is None else DAY]
     reward, expected = np.ascontiguousarray(batch.reward), subject.rates * subject.amount
     sums: dict[str, Floats] = {}
     parts: Parts = {}
@@ -650,19 +621,13 @@ def lift_sums(
         sums[5] += local * local
 
 
-def _judge_lift_by_halves(tally: Tally, subject: Subject) -> list[Finding]:
+def _judge_lift_by_halves(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Warn where the lift changes along the log beyond chance."""
-    findings: list[Finding] = []
     tables = families(tally.parts)
-    chance = CHANCE_OF_ROWS if subject.time is None else CHANCE
+    chance = (CHANCE_OF_ROWS if subject.time is None else CHANCE) / (2 * len(tables))
     for (name, _), (labels, table) in tables.items():
-        order = np.argsort(
-            [int(halves_of) for halves_of in labels] if subject.time is None else labels
-        )
-        findings += _changed(name, table[order], tally.sums.get(name), chance / (2 * len(tables)))
-    if not tables:
-        return []
-    return findings or LIFT_BY_HALVES.passed("the lift is alike in both halves of the log")
+        order = np.argsort(labels if subject.time else np.array(labels, dtype=np.int64))
+        yield from _changed(name, table[order], tally.sums.get(name), chance)
 
 
 #: The lift does not change in the course of the log.
@@ -677,6 +642,7 @@ LIFT_BY_HALVES = Check(
     _judge_lift_by_halves,
     kind="question",
     max_rows=2 * SAMPLED_ROWS,
+    passed="the lift is alike in both halves of the log",
 )
 
 
@@ -698,7 +664,7 @@ def _changed(name: str, table: Floats, units: Floats | None, chance: float) -> I
         p = two_sided(trend, math.sqrt(design * spread * float(moment**2 @ n)))
         if p <= chance and abs(halves[0] - halves[1]) > MATERIAL * abs(sum(halves)) / 2:
             lifts = [100 * float(half[2] / half[1]) for half in (first, second)]
-            yield from LIFT_BY_HALVES.finds(
+            yield LIFT_BY_HALVES.says(
                 WARNED,
                 f"the lift of '{name}' changes in the course of the log (p = {p:.1g}): by weights it is "
                 f"{lifts[0]:+.1f} % in the first half and {lifts[1]:+.1f} % in the second",
