@@ -106,10 +106,10 @@ class Auditor:
         # Weights whose squares are no numbers any more are a finding, not a warning.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for check in self.checks:
-                most = check.max_rows
-                if most not in stretches:
-                    stretches[most] = subject.sampled_stretch(batch, most)
-                looked = stretches[most] if check.needs in subject.has else None
+                limit = check.max_rows
+                if limit not in stretches:
+                    stretches[limit] = subject.sampled_stretch(batch, limit)
+                looked = stretches[limit] if check.needs in subject.has else None
                 tallies.append(Tally() if looked is None else check.count(looked, subject))
                 rows.append(0 if looked is None else looked.n)
         return Tallies(tuple(tallies), tuple(rows))

@@ -53,7 +53,7 @@ Name = TypeVar("Name")
 Value = TypeVar("Value")
 
 
-def once(
+def formed_once(
     form: Callable[["Subject", RankingLog], Value],
 ) -> Callable[["Subject", RankingLog], Value]:
     """Form something of a batch once, where checks take turns on the same one."""
@@ -85,7 +85,7 @@ class Subject:
     lent: Mapping[str, View] = field(default_factory=dict)
     #: Hashes of what each row of the batch showed and earned, where they are known.
     pages: NDArray[np.uint64] | None = None
-    #: What was formed of the batches at hand (`once`), by its name and their ids.
+    #: What was formed of the batches at hand (`formed_once`), by its name and their ids.
     formed: dict[tuple[str, int], tuple[RankingLog, Any]] = field(default_factory=dict)
     #: Parts of the log that some checks need and not every log has; "" is no part.
     has: frozenset[str] = frozenset()
@@ -177,19 +177,19 @@ class Subject:
         rows = min(batch.n, size * (after - before))
         return batch if rows == batch.n else batch.take(slice(0, rows)) if rows else None
 
-    @once
+    @formed_once
     def used(self, batch: RankingLog) -> Bools:
         """Return which cells (n, K) hold an item."""
         inside: Bools = np.arange(batch.K) < batch.lengths[:, None]
         return inside
 
-    @once
+    @formed_once
     def rewarded(self, batch: RankingLog) -> Bools:
         """Return which cells (n, K) hold an item with a reward."""
         rewarded: Bools = (batch.reward != 0) & self.used(batch)
         return rewarded
 
-    @once
+    @formed_once
     def page_counts(self, batch: RankingLog) -> tuple[Ints, dict[str, Floats]]:
         """Return the rewarded items of each page (n,), and sums of how rewards lie on pages.
 
@@ -396,28 +396,14 @@ class Check:
         return [*self.judge(tally, subject)] or passed
 
     def says(
-        self,
-        status: Outcome,
-        text: str,
-        cause: str = "",
-        remedy: str = "",
-        *,
-        code: str = "",
-        about: About = "",
-        explains: tuple[str, ...] = (),
-        **fields: Any,
+        self, status: Outcome, text: str, cause: str = "", remedy: str = "", **fields: Any
     ) -> Finding:
-        """Return a finding of this check, under its code or another one, with one cause and one remedy."""
+        """Return a finding with one cause and one remedy, under the code of the check unless it has another one."""
+        fields = {"code": self.code, "about": self.about, "explains": self.explains, **fields}
+        remedies = (remedy,) if remedy else ()
+        kind = kind_of(status, self.kind)
         return Finding(
-            code or self.code,
-            status,
-            text,
-            (remedy,) if remedy else (),
-            cause=cause,
-            kind=kind_of(status, self.kind),
-            about=about or self.about,
-            explains=explains or self.explains,
-            **fields,
+            status=status, text=text, remedies=remedies, cause=cause, kind=kind, **fields
         )
 
 

@@ -308,16 +308,16 @@ def _judge_amounts(tally: Tally, subject: Subject) -> Iterator[Finding]:
     # By item, each item's by size.
     order = np.lexsort((tally.lists["amount"], tally.lists["item"]))
     amount, item = tally.lists["amount"][order], tally.lists["item"][order]
-    about: dict[str, dict[str, NDArray[Any]]] = {"feature": {}, "group": {}}
+    named: dict[str, dict[str, NDArray[Any]]] = {"feature": {}, "group": {}}
     for name, values in tally.lists.items():
-        what, _, of = name.partition(" ")
-        if of:
-            about[what][of] = values[order]
+        what, _, column = name.partition(" ")
+        if column:
+            named[what][column] = values[order]
     starts = np.flatnonzero(np.append(True, np.diff(item) != 0))
-    yield from _other_currency(amount, item, about["group"])
+    yield from _other_currency(amount, item, named["group"])
     yield from _capped(amount, item)
     yield from _two_units(amount, starts)
-    yield from _units_of_items(amount, starts, about["feature"])
+    yield from _units_of_items(amount, starts, named["feature"])
     yield from _magnitude(amount, item)
 
 
@@ -409,15 +409,15 @@ def _two_units(amount: Floats, starts: Ints) -> Iterator[Finding]:
     of_one_price = simple[often].sum() >= ONE_PRICE * often.sum()
     for factor in (10, 100, 1000):
         with_both = np.isclose(high, factor * low, rtol=1e-6)
-        both = with_both & simple
-        if not of_one_price or both.sum() < WITH_BOTH:
+        paid_at_both = with_both & simple
+        if not of_one_price or paid_at_both.sum() < WITH_BOTH:
             continue
         large = at_high[with_both].sum()
-        share = _of_large(float(large / (large + at_low[both].sum())), times, both)
+        share = _of_large(float(large / (large + at_low[paid_at_both].sum())), times, paid_at_both)
         expected = float((1 - share**times - (1 - share) ** times)[simple].sum())
-        if both.sum() >= ALL_ITEMS * expected:
+        if paid_at_both.sum() >= ALL_ITEMS * expected:
             yield _other_units(
-                f"{int(both.sum()):,} items are paid at two prices that are exactly {factor:,} times apart"
+                f"{int(paid_at_both.sum()):,} items are paid at two prices that are exactly {factor:,} times apart"
             )
             return
 

@@ -15,7 +15,7 @@ from counterrank.checks.base import (
     complete,
     examples_at,
     first_items,
-    once,
+    formed_once,
 )
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
@@ -192,7 +192,7 @@ EXPLORATION = Check(
 )
 
 
-@once
+@formed_once
 def number_sums(subject: Subject, batch: RankingLog) -> Floats:
     """Return how many numbers p the logger has at each position, sums of 1/p and 1/p^2, and how many are 1 (4, K)."""
     values = logged_numbers(batch, LOGGING)

@@ -166,7 +166,7 @@ def _count_rewards(batch: RankingLog, subject: Subject) -> Tally:
 def _judge_rewards(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail when all are equal; warn on one dominating ranking or a few negative ones among clicks."""
     (high, low), (total, n) = tally.peaks["span"], tally.sums["total"]
-    most, negative = tally.peaks["row"][0], tally.count("negative")
+    largest, negative = tally.peaks["row"][0], tally.count("negative")
     counts = tally.sums["zeros"], tally.sums["filled"]
     zeros, filled = (count[0] / max(count[1], 1) for count in counts)
     if high + low == 0:
@@ -176,13 +176,13 @@ def _judge_rewards(tally: Tally, subject: Subject) -> Iterator[Finding]:
             "the join with the outcomes failed, or a constant column was read",
             "check the reward column and its join",
         )
-    elif n >= 100 and most > 0.05 * total:
+    elif n >= 100 and largest > 0.05 * total:
         yield REWARDS.says(
             WARNED,
-            f"one ranking has {in_percent(most / total, 0)} of all reward",
+            f"one ranking has {in_percent(largest / total, 0)} of all reward",
             "an outlier, a test order, or another unit of money",
             "cap rewards at a sensible value, or check that row",
-            examples=tally.examples.get(f"{most:.17g}", ()),
+            examples=tally.examples.get(f"{largest:.17g}", ()),
         )
     # All that is neither 0 nor 1 is -1: a code, not a loss.
     elif negative and tally.count("binary") == negative and low == 1:

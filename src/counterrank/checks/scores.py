@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -433,8 +433,11 @@ def _differing_groups(
 ) -> Iterator[Finding]:
     bad = []
     for name, inside, outside in zip(names, table, table.sum(axis=0) - table, strict=True):
-        (rows, distance, variance), (rest, distance_outside, variance_outside) = inside, outside
-        if FEWEST <= rows <= rest and min(variance, variance_outside) > 0:
+        (rows, distance, variance), (rows_outside, distance_outside, variance_outside) = (
+            inside,
+            outside,
+        )
+        if FEWEST <= rows <= rows_outside and min(variance, variance_outside) > 0:
             off = float(distance / variance - distance_outside / variance_outside)
             p = two_sided(off, math.sqrt(1 / variance + 1 / variance_outside))
             if p * tests <= LIMITING and abs(off) > LEAST:
@@ -758,15 +761,15 @@ class Coverage:
         scored, rows = self.scored_rows_count, self.rows
         status = PASSED if scored >= NEARLY_ALL * rows else WARNED
         if scored < rows:
-            told = TARGET_SCORES.says(
+            yield TARGET_SCORES.says(
                 FAILED if self.refused else status,
                 f"'{self.target}' scores all candidates in {in_percent(scored / rows)} of the rankings; the other "
                 f"{rows - scored:,} of {rows:,} are left out",
                 "the value is that of the rankings scored in full, which may differ from the others",
                 "score every candidate, also those that were not shown",
                 target=self.target,
+                explains=(),
             )
-            yield replace(told, explains=())
 
 
 def _scored(batch: RankingLog, target: str) -> Bools:

@@ -29,8 +29,8 @@ from counterrank.checks.base import (
     design_effect,
     families,
     first_items,
+    formed_once,
     group_sums,
-    once,
 )
 from counterrank.checks.conditions import left_out
 from counterrank.checks.propensities import number_sums
@@ -160,8 +160,8 @@ def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
         table = np.zeros((1, 5, batch.K))
         grouped_sums(w, batch.lengths, one_group, table)
         parts[name,] = table[0, :4]
-    most = max(int(batch.action.max(initial=0)) + 1, subject.first.n_actions)
-    return Tally(sums, {"actions": np.array([most])}, parts=parts)
+    actions = max(int(batch.action.max(initial=0)) + 1, subject.first.n_actions)
+    return Tally(sums, {"actions": np.array([actions])}, parts=parts)
 
 
 def _judge_weights(tally: Tally, subject: Subject) -> Iterator[Finding]:
@@ -539,7 +539,7 @@ def blame(mean: float, *, alone: bool, small: bool) -> tuple[str, str]:
     )
 
 
-@once
+@formed_once
 def row_groups(subject: Subject, batch: RankingLog) -> RowGroups:
     """Return each way to group the rows."""
     groups: RowGroups = {BLOCK: subject.stretches(batch)}
