@@ -383,17 +383,23 @@ class Check:
     explains: tuple[str, ...] = ()
     #: Rows of the log that are looked at; None for all of them.
     max_rows: int | None = None
-    #: What is said where the log has nothing to count; nothing where people need not be told.
-    skip_reason: str = ""
+    #: What is said where the log has nothing to count, a function where it names an option, which depends on
+    #: the command; nothing where people need not be told.
+    skip_reason: str | Callable[[], str] = ""
     #: What is said where nothing is wrong; nothing where people need not be told.
     passed: str = ""
 
     def findings(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Return what the counts mean."""
         if self.needs not in subject.has or tally.empty:
-            return [self.says(SKIPPED, self.skip_reason)] if self.skip_reason else []
+            return [self.skipped()] if self.skip_reason else []
         passed = [self.says(PASSED, self.passed)] if self.passed else []
         return [*self.judge(tally, subject)] or passed
+
+    def skipped(self) -> Finding:
+        """Return why there is nothing to look at."""
+        reason = self.skip_reason
+        return self.says(SKIPPED, reason if isinstance(reason, str) else reason())
 
     def says(
         self, status: Outcome, text: str, cause: str = "", remedy: str = "", **fields: Any

@@ -276,7 +276,7 @@ def _judge_meaning(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail on one number for all positions, warn on products."""
     full, examples = tally.count("full"), tally.examples.get("same", ())
     if full < FULL or subject.kind == "joint":
-        yield MEANING.says(SKIPPED, MEANING.skip_reason)
+        yield MEANING.skipped()
     # One number in the whole log is a uniform policy, not a joint probability repeated.
     elif tally.count("same") == full and float(tally.peaks["span"].sum()) != 0.0:
         yield MEANING.says(

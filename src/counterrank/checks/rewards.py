@@ -690,7 +690,7 @@ def _judge_other_page(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail where another page explains a part of the rewards beyond chance, warn where nothing does."""
     rewards = tally.sums["positions"][1].sum() if tally.parts else 0
     if rewards < SOME or one_per_page(tally, subject):
-        yield OTHER_PAGE.says(SKIPPED, OTHER_PAGE.skip_reason)
+        yield OTHER_PAGE.skipped()
         return
     for (name,), sums in tally.parts.items():
         gram, (cells, pairs) = sums[:25].reshape(5, 5), sums[25:]

@@ -86,9 +86,6 @@ def _judge_drift(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Chi-square of day means about the overall mean; material when two days differ by a fifth."""
     from scipy import special
 
-    if subject.time is None:
-        yield DRIFT.says(SKIPPED, f"no time column; name one with {say('--time', 'COLUMN')}")
-        return
     days = sorted(day for day, sums in tally.sums.items() if sums[0] >= 30)
     if len(days) < 2:
         yield DRIFT.says(SKIPPED, f"fewer than two days with 30 rankings in '{subject.time}'")
@@ -117,7 +114,16 @@ def _judge_drift(tally: Tally, subject: Subject) -> Iterator[Finding]:
 
 
 #: What the logger earned, day by day.
-DRIFT = Check("drift", "rewards", "", _count_drift, _judge_drift, "note", max_rows=SAMPLED_ROWS)
+DRIFT = Check(
+    "drift",
+    "rewards",
+    "",
+    _count_drift,
+    _judge_drift,
+    "note",
+    max_rows=SAMPLED_ROWS,
+    skip_reason=lambda: f"no time column; name one with {say('--time', 'COLUMN')}",
+)
 
 
 #: Hashes of the lists of a log without propensities are kept up to this many.

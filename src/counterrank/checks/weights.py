@@ -344,12 +344,6 @@ def _judge_group_weights(tally: Tally, subject: Subject) -> Iterator[Finding]:
         table = tables[name, kind]
         told = _group_finding(name, kind, *table, tested, low[name, kind], subject)
         yield replace(told, target=name) if alone and told.blamed else told
-    if not results:
-        yield GROUP_WEIGHTS.says(
-            SKIPPED,
-            f"no target to check; name one with {say('--target', 'NAME', 'targets=[NAME]')} or "
-            f"{say('--segment', 'COLUMN', 'segments=[COLUMN]')}",
-        )
 
 
 #: The mean weight at each position in every group of rows.
@@ -361,6 +355,10 @@ GROUP_WEIGHTS = Check(
     _judge_group_weights,
     explains=("mean-weight*", "scores", "inverse-propensity", "calibration", "lift-by-halves"),
     max_rows=GROUPED_ROWS,
+    skip_reason=lambda: (
+        f"no target to check; name one with {say('--target', 'NAME', 'targets=[NAME]')} or "
+        f"{say('--segment', 'COLUMN', 'segments=[COLUMN]')}"
+    ),
 )
 
 
