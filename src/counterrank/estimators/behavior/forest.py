@@ -307,24 +307,36 @@ def assemble(
         with_missing=data.with_missing,
         notes=data.notes,
     )
-    rows = np.arange(data.log.n)
     models_of_rows = forest.assigned(data.log.context, labels, data.log.n)
-    chosen = np.column_stack(
-        [y[rows, columns] for y, columns in zip(data.y, models_of_rows.T, strict=True)]
-    )
+    chosen = np.stack(
+        [_picked(y, models) for y, models in zip(data.y, models_of_rows.T, strict=True)]
+    ).T
     alpha, pairs, triples = data.log.position_weights, data.pairs, data.triples
     # With every effect of pairs, whatever the evidence.
-    value, stretched = pairs.summed(1.0, triples), pairs.stretched(triples)
-    share = share_of(chosen, value - chosen, stretched - chosen, alpha, n_apply)
+    stretch = pairs.stretch(triples)
+    apart = pairs.summed(*stretch)
+    apart -= chosen
+    gap = pairs.values(1.0, triples) - chosen.mean(axis=0)
+    share = share_of(chosen, gap[None], apart, alpha, n_apply)
+    chosen_totals, pair_totals = chosen @ alpha, pairs.totals(1.0, triples, alpha)
     if data.modelled is None:
         left_out = beyond_chance_of(pairs.triples @ alpha)
-        reference = Reference(value @ alpha, stretched @ alpha, left_out)
+        reference = Reference(pair_totals, pairs.totals(*stretch, alpha), left_out)
     else:
         totals = data.modelled.rows @ alpha
         reference = Reference(totals, totals, data.modelled.disagreement, data.modelled.variance)
-    blended = reference.doubt_of((chosen + share * (value - chosen)) @ alpha)
+    blended = reference.doubt_of(chosen_totals + share * (pair_totals - chosen_totals))
     blend = Blend(share, triples, tuple(pairs.centre.tolist()), blended.gap)
-    return replace(forest, doubt=reference.doubt_of(chosen @ alpha), blend=blend)
+    return replace(forest, doubt=reference.doubt_of(chosen_totals), blend=blend)
+
+
+def _picked(y: Floats, models: Ints) -> Floats:
+    """Return y[i, models[i]] (n,), column by column, as y (n, M) lies in memory."""
+    used = np.flatnonzero(np.bincount(models, minlength=y.shape[1]))
+    out = y[:, used[0]].copy()
+    for model in used[1:]:
+        np.copyto(out, y[:, model], where=models == model)
+    return out
 
 
 def _nodes_of(

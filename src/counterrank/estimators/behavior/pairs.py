@@ -51,16 +51,16 @@ from counterrank.common.records import Record
 from counterrank.data.log import LOGGING, RankingLog
 from counterrank.estimators.behavior import settings
 from counterrank.estimators.behavior.masks import Candidate
-from counterrank.estimators.weights.ratios import Ratios, excess_squares, of_others, ordered
+from counterrank.estimators.weights.ratios import Ratios, excess_squares, of_others
 
 
 def pair_weights(ratios: Ratios, triples: float) -> Floats:
     """Return the weights (n, K) with every effect of pairs and a share of those of triples."""
-    out = others(ratios)
+    out = others(ratios.rho, ratios.kind)
     out += 1.0
     out *= base_weights(ratios)
     if triples > 0:
-        out += triples * of_three(ratios)
+        out += triples * of_three(ratios.rho, ratios.kind)
     return out
 
 
@@ -72,23 +72,23 @@ def base_weights(ratios: Ratios) -> Floats:
     return down
 
 
-def others(ratios: Ratios) -> Floats:
+def others(rho: Floats, kind: str) -> Floats:
     """Return the sum of rho_l - 1 over the items that have an effect at each position (n, K)."""
-    excess = ratios.rho - 1.0
-    if ratios.kind == "factored":
+    excess: Floats = rho - 1.0
+    if kind == "factored":
         remainder: Floats = np.subtract(excess.sum(axis=1, keepdims=True), excess, out=excess)
         return remainder
-    if ratios.kind in ("prefix", "policy"):
+    if kind in ("prefix", "policy"):
         below: Floats = excess.sum(axis=1, keepdims=True) - np.cumsum(excess, axis=1)
         return below
     return np.zeros_like(excess)
 
 
-def of_three(ratios: Ratios) -> Floats:
+def of_three(rho: Floats, kind: str) -> Floats:
     """Return what triples of items add to the weights of pairs (n, K); zeros where positions depend on each other."""
-    if ratios.kind != "factored":
-        return np.zeros(ratios.rho.shape)
-    excess = ratios.rho - 1.0
+    if kind != "factored":
+        return np.zeros(rho.shape)
+    excess = rho - 1.0
     total, squares = (
         excess.sum(axis=1, keepdims=True),
         np.einsum("nk,nk->n", excess, excess)[:, None],
@@ -98,22 +98,27 @@ def of_three(ratios: Ratios) -> Floats:
     out: Floats = excess - total
     out *= excess
     out += (total**2 - squares) / 2.0
-    out *= ratios.rho
+    out *= rho
     return out
+
+
+#: Rows whose terms are made at a time, so that what is read several times stays in the cache.
+TERM_ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairRows:
     """The terms of the value row by row (n, K): single items with the centre, pairs, triples.
 
-    Of pairs and triples (2, K) each: `mean`, `second` moment, and `inflation`, the factor by which the
-    log understates that moment (`tails`).
+    `own` is the mean of single items (K,). Of pairs and triples (2, K) each: `mean`, `second` moment, and
+    `inflation`, the factor by which the log understates that moment (`tails`).
     """
 
     centre: Floats
     single: Floats
     pairs: Floats
     triples: Floats
+    own: Floats
     mean: Floats
     second: Floats
     inflation: Floats
@@ -146,45 +151,62 @@ class PairRows:
             out += self.triples * triples
         return out
 
-    def stretched(self, triples: float) -> Floats:
-        """Return contributions (n, K) with every pair, their deviations as large as the corrected variances say."""
+    def values(self, trust: float, triples: float) -> Floats:
+        """Return the means (K,) of these contributions."""
+        pairs: Floats = self.own + trust * self.mean[0]
+        return pairs + triples * self.mean[1] if triples else pairs
+
+    def totals(self, trust: Floats | float, triples: Floats | float, alpha: Floats) -> Floats:
+        """Return what these contributions add up to (n,), with `alpha` (K,) for each position."""
+        out: Floats = self.single @ alpha + self.pairs @ (trust * alpha)
+        if np.any(triples):
+            out += self.triples @ (triples * alpha)
+        return out
+
+    def stretch(self, triples: float) -> tuple[Floats, Floats]:
+        """Return shares (K,) of pairs and triples by which deviations are as large as the corrected variances say."""
         plain = np.maximum(self.second - self.mean**2, 0.0)
         # A corrected variance of NaN stays NaN.
         factor = np.sqrt(np.divide(self.variances, plain, out=np.ones_like(plain), where=plain > 0))
-        return self.summed(factor[0], triples * factor[1])
+        return factor[0], triples * factor[1]
 
 
 def pair_rows(ratios: Ratios, v: Floats | None = None) -> PairRows:
     """Return the terms of the estimate from pairs; v is the known `tails.excess` of the ratios, if any."""
     # Position by position in memory, as the ratios are.
     base, reward = base_weights(ratios), np.asfortranarray(ratios.batch.reward)
+    single, pairs, triples = (np.empty(base.shape[::-1]).T for _ in range(3))
     weight = base.sum(axis=0)
     centre = np.divide(
         np.einsum("nk,nk->k", base, reward), weight, out=np.zeros(len(weight)), where=weight > 0
     )
-    centred = reward - centre
+    sums = np.zeros((3, 2, base.shape[1]))  # of squared weights, of terms, and of their squares
     # Effects beyond all numbers are not known: no variance, and no trust.
     with np.errstate(over="ignore", invalid="ignore"):
-        two, three = base * others(ratios), of_three(ratios)
-        squares = np.stack([_mean_square(two), _mean_square(three)])
-        two *= centred
-        three *= centred
-        if not np.isfinite(squares).all():
-            three = np.nan_to_num(three, nan=0.0, posinf=0.0, neginf=0.0)
-        return PairRows(
-            centre,
-            base * centred + centre,
-            two,
-            three,
-            np.stack([two.mean(axis=0), three.mean(axis=0)]),
-            np.stack([_mean_square(two), _mean_square(three)]),
-            effect_inflation(v, squares),
-        )
+        for first in range(0, len(base), TERM_ROWS):
+            rows = slice(first, first + TERM_ROWS)
+            rho, centred = ratios.rho[rows], reward[rows] - centre
+            effects = base[rows] * others(rho, ratios.kind), of_three(rho, ratios.kind)
+            sums[0] += [_square(weights) for weights in effects]
+            known = np.isfinite(sums[0]).all()
+            for number, (effect, terms) in enumerate(zip(effects, (pairs, triples), strict=True)):
+                effect *= centred
+                if number and not known:
+                    np.nan_to_num(effect, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+                terms[rows] = effect
+                sums[1, number] += effect.sum(axis=0)
+                sums[2, number] += _square(effect)
+            centred *= base[rows]
+            single[rows] = centred + centre
+        squares, mean, second = sums / max(len(base), 1)
+        own = single.mean(axis=0)
+        inflated = effect_inflation(v, squares)
+        return PairRows(centre, single, pairs, triples, own, mean, second, inflated)
 
 
-def _mean_square(rows: Floats) -> Floats:
-    mean_square: Floats = np.einsum("nk,nk->k", rows, rows) / max(len(rows), 1)
-    return mean_square
+def _square(rows: Floats) -> Floats:
+    squares: Floats = np.einsum("nk,nk->k", rows, rows)
+    return squares
 
 
 def _trust(effect: Floats, variance: Floats) -> float:
@@ -206,8 +228,7 @@ def excess(log: RankingLog, target: str, ratios: Ratios) -> Floats | None:
         return None
     p0, p1 = log.distribution(LOGGING), log.distribution(target)
     if p0 is None or p1 is None:
-        plain: Floats = (ratios.rho**2).mean(axis=0, keepdims=True) - 1.0
-        return np.maximum(plain, 0.0)
+        return np.maximum(_square(ratios.rho)[None] / log.n - 1.0, 0.0)
     rows = slice(None, None, max(1, -(-log.n // settings.MOMENT_ROWS)))
     # A mean over contexts: a sample of the rows gives it.
     moment = excess_squares(p0[rows], p1[rows])
@@ -226,10 +247,12 @@ def inflation(v: Floats | None, candidates: tuple[Candidate, ...], squares: Floa
     """
     if v is None:
         return np.ones_like(squares)
-    # The second moments are the formula of the weights themselves, with 1 + v for each ratio.
-    moment = np.ascontiguousarray(1.0 + v.T)
-    moments = [ordered(moment, c.mask, len(moment)).mean(axis=1) for c in candidates]
-    return _upwards(np.column_stack(moments), squares)
+    # A product over the relevant items of 1 + v, which is no number where v is none.
+    masks = np.stack([candidate.mask for candidate in candidates])  # (M, K, K)
+    logs = np.log1p(np.minimum(v, _MOST)) @ masks.reshape(-1, v.shape[1]).T
+    with np.errstate(over="ignore"):
+        moments = np.exp(logs).mean(axis=0).reshape(masks.shape[:2])
+    return _upwards(moments.T, squares)
 
 
 def effect_inflation(v: Floats | None, squares: Floats) -> Floats:
@@ -238,6 +261,10 @@ def effect_inflation(v: Floats | None, squares: Floats) -> Floats:
         return np.ones_like(squares)
     expected = ((1.0 + v) * np.stack(of_others(v))).mean(axis=1)
     return _upwards(expected, squares)
+
+
+#: Larger second moments make no difference, and have no logarithm.
+_MOST = 1e300
 
 
 def _upwards(expected: Floats, squares: Floats) -> Floats:
@@ -282,9 +309,9 @@ def share_of(
 ) -> float:
     """Return the share of the value from pairs that minimises the estimated MSE.
 
-    modelled, difference (n, T) are rows of V_c and of D; `stretched` rows of D with the spread that its
-    tails have; alpha (T,) weighs their means. The evidence is that of n rows, the variances are those
-    of an estimate on `n_apply`.
+    modelled (n, T) are rows of V_c, difference (m, T) rows whose mean is that of D, and stretched (n, T)
+    rows of D with the spread that its tails have; alpha (T,) weighs their means. The evidence is that of
+    n rows, the variances are those of an estimate on `n_apply`.
     """
     n = len(modelled)
     if n < 2:

@@ -128,12 +128,14 @@ def contributions(
     masks = np.stack([candidate.mask for candidate in candidates])
     for k, numbers in enumerate(models):
         reward = np.ascontiguousarray(log.reward[:, k])
+        # Candidates that coincide here are one model.
+        square_of: dict[bytes, float] = {}
         for m, w in zip(numbers, out[k], strict=True):
             ratios.fill(masks[m], k, w)
             with np.errstate(over="ignore"):  # told below
-                # Candidates that coincide here are one model.
-                squares[k, (masks[:, k] == masks[m, k]).all(axis=1)] = w @ w / log.n
+                square_of[masks[m, k].tobytes()] = w @ w / log.n
             w *= reward
+        squares[k] = [square_of[row.tobytes()] for row in masks[:, k]]
     if not np.isfinite(squares).all():
         k = int(np.argmax(~np.isfinite(squares).all(axis=1)))
         raise BehaviorError(
@@ -241,7 +243,7 @@ def prepare(
         y=y,
         pairs=pairs,
         triples=triples,
-        pair_values=pairs.summed(trust, triples).mean(axis=0),
+        pair_values=pairs.values(trust, triples),
         tails=inflation(v, candidates, squares),
         ratios=ratios,
         notes=notes,

@@ -78,8 +78,7 @@ class Ratios:
         return self.by_choice(mask[None], np.zeros(self.rho.shape, dtype=np.int64))
 
     def fill(self, mask: Bools, k: int, out: Floats) -> None:
-        """Fill out (n,) with w_k of one mask (K, K)."""
-        self.need(capability_of(mask))
+        """Fill out (n,) with w_k of one mask (K, K), which these ratios support."""
         if self.kind == "policy":
             out[:] = self.masked(mask)[:, k]
         else:
