@@ -59,7 +59,7 @@ def test_the_interval_allows_for_what_is_left_of_the_distance_to_all_pairs(log):
     totals = own + blend.share * (pairs - own)
     assert 0 < blend.share < 1
     assert found.value == pytest.approx(totals.mean(), rel=1e-12)
-    stretched = rows.summed(*rows.stretch(blend.triples)).sum(axis=1)
+    stretched = rows.summed(*rows.tail_shares(blend.triples)).sum(axis=1)
     error = max(totals.std(ddof=1), stretched.std()) / np.sqrt(log.n)
     more = rows.triples.sum(axis=1)
     # The error of V_2 holds the noise of V_2 - V_c already.

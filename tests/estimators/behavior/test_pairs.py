@@ -178,7 +178,7 @@ def test_stretched_rows_have_the_corrected_variances():
     mean = np.stack([rows.pairs.mean(axis=0), rows.triples.mean(axis=0)])
     expected = rows.inflation * second - mean**2
     np.testing.assert_allclose(rows.variances, expected, rtol=1e-12)
-    alone = rows.summed(*rows.stretch(0.0)) - rows.single
+    alone = rows.summed(*rows.tail_shares(0.0)) - rows.single
     np.testing.assert_allclose(alone.var(axis=0), expected[0], rtol=1e-12)
-    with_triples = rows.summed(*rows.stretch(0.25)) - rows.summed(*rows.stretch(0.0))
+    with_triples = rows.summed(*rows.tail_shares(0.25)) - rows.summed(*rows.tail_shares(0.0))
     np.testing.assert_allclose(with_triples.var(axis=0), 0.25**2 * expected[1], rtol=1e-10)

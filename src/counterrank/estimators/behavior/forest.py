@@ -313,15 +313,15 @@ def assemble(
     ).T
     alpha, pairs, triples = data.log.position_weights, data.pairs, data.triples
     # With every effect of pairs, whatever the evidence.
-    stretch = pairs.stretch(triples)
-    apart = pairs.summed(*stretch)
+    shares = pairs.tail_shares(triples)
+    apart = pairs.summed(*shares)
     apart -= chosen
     gap = pairs.values(1.0, triples) - chosen.mean(axis=0)
     share = share_of(chosen, gap[None], apart, alpha, n_apply)
     chosen_totals, pair_totals = chosen @ alpha, pairs.totals(1.0, triples, alpha)
     if data.modelled is None:
         left_out = beyond_chance_of(pairs.triples @ alpha)
-        reference = Reference(pair_totals, pairs.totals(*stretch, alpha), left_out)
+        reference = Reference(pair_totals, pairs.totals(*shares, alpha), left_out)
     else:
         totals = data.modelled.rows @ alpha
         reference = Reference(totals, totals, data.modelled.disagreement, data.modelled.variance)

@@ -110,7 +110,7 @@ TERM_ROWS = 8192
 class PairRows:
     """The terms of the value row by row (n, K): single items with the centre, pairs, triples.
 
-    `own` is the mean of single items (K,). Of pairs and triples (2, K) each: `mean`, `second` moment, and
+    `items` is the mean of single items (K,). Of pairs and triples (2, K) each: `mean`, `second` moment, and
     `inflation`, the factor by which the log understates that moment (`tails`).
     """
 
@@ -118,7 +118,7 @@ class PairRows:
     single: Floats
     pairs: Floats
     triples: Floats
-    own: Floats
+    items: Floats
     mean: Floats
     second: Floats
     inflation: Floats
@@ -153,7 +153,7 @@ class PairRows:
 
     def values(self, trust: float, triples: float) -> Floats:
         """Return the means (K,) of these contributions."""
-        pairs: Floats = self.own + trust * self.mean[0]
+        pairs: Floats = self.items + trust * self.mean[0]
         return pairs + triples * self.mean[1] if triples else pairs
 
     def totals(self, trust: Floats | float, triples: Floats | float, alpha: Floats) -> Floats:
@@ -163,7 +163,7 @@ class PairRows:
             out += self.triples @ (triples * alpha)
         return out
 
-    def stretch(self, triples: float) -> tuple[Floats, Floats]:
+    def tail_shares(self, triples: float) -> tuple[Floats, Floats]:
         """Return shares (K,) of pairs and triples by which deviations are as large as the corrected variances say."""
         plain = np.maximum(self.second - self.mean**2, 0.0)
         # A corrected variance of NaN stays NaN.
@@ -188,10 +188,10 @@ def pair_rows(ratios: Ratios, v: Floats | None = None) -> PairRows:
             rho, centred = ratios.rho[rows], reward[rows] - centre
             effects = base[rows] * others(rho, ratios.kind), of_three(rho, ratios.kind)
             sums[0] += [_square(weights) for weights in effects]
-            known = np.isfinite(sums[0]).all()
+            finite = np.isfinite(sums[0]).all()
             for number, (effect, terms) in enumerate(zip(effects, (pairs, triples), strict=True)):
                 effect *= centred
-                if number and not known:
+                if number and not finite:
                     np.nan_to_num(effect, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
                 terms[rows] = effect
                 sums[1, number] += effect.sum(axis=0)
@@ -199,9 +199,9 @@ def pair_rows(ratios: Ratios, v: Floats | None = None) -> PairRows:
             centred *= base[rows]
             single[rows] = centred + centre
         squares, mean, second = sums / max(len(base), 1)
-        own = single.mean(axis=0)
+        items = single.mean(axis=0)
         inflated = effect_inflation(v, squares)
-        return PairRows(centre, single, pairs, triples, own, mean, second, inflated)
+        return PairRows(centre, single, pairs, triples, items, mean, second, inflated)
 
 
 def _square(rows: Floats) -> Floats:
