@@ -133,7 +133,7 @@ def contributions(
         for m, w in zip(numbers, out[k], strict=True):
             ratios.fill(masks[m], k, w)
             with np.errstate(over="ignore"):  # told below
-                square_of[masks[m, k].tobytes()] = w @ w / log.n
+                square_of[masks[m, k].tobytes()] = float(w @ w) / log.n
             w *= reward
         squares[k] = [square_of[row.tobytes()] for row in masks[:, k]]
     if not np.isfinite(squares).all():
