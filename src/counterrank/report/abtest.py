@@ -76,8 +76,7 @@ def document(test: ABTest, _: int = PAGE) -> Document:
             *lines,
             *([Fold(f"Further findings: {len(unshown)}", unshown)] if unshown else []),
         ]
-    shown = test.valid and any(metric.segments for metric in test.metrics)
-    blocks += segments(reading) if shown else []
+    blocks += segments(reading) if test.valid else []
     further = [note(finding, BRIEF) for finding in notes if finding.status is not WARNED]
     details = [*_read(test), *section("What each arm earned", "arms", _arms(test), *further)]
     blocks.append(Fold("For data scientists", details, "details"))
@@ -154,10 +153,7 @@ def _plain_reading(metric: ArmMetric, lift: ArmLift) -> Row | None:
     base = next(arm.earned for arm in metric.arms if arm.name == lift.source)
     if lift.headline == "plain" or (relative and not base > 0):
         return None
-    number = lift.plain
-    share = [end / base for end in (number.value, number.low, number.high)] if relative else []
-    shown = Lift(number.value, number.stderr, number.low, number.high, (), *share)
-    return interval_row("alone", shown, relative=relative)
+    return interval_row("alone", lift.plain, share=1 / base if relative else None)
 
 
 def _facts(test: ABTest) -> list[str]:

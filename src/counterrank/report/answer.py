@@ -20,6 +20,7 @@ from counterrank.evaluation import (
 )
 from counterrank.report.document import (
     BRIEF,
+    PAGE,
     Block,
     Fold,
     Paragraph,
@@ -28,7 +29,7 @@ from counterrank.report.document import (
     interval_row,
     section,
 )
-from counterrank.report.evaluation_view import Reading, Target, column_name
+from counterrank.report.evaluation_view import Reading, Target, column_name, no_difference
 from counterrank.report.forest import STATES, Column, Forest, Line, column_over, outcome
 from counterrank.report.health import note
 from counterrank.report.words import (
@@ -57,20 +58,17 @@ def answer(reading: Reading, told_facts: Sequence[str] = ()) -> list[Block]:
     if reading.failed:
         return [facts, *_refused(reading)]
     first, *further = forests(reading)
-    told = " ".join([*map(str, first.lines), *entries[:1]])
-    return [
-        facts,
-        first,
-        *(
-            Fold(f"More metrics: {_names(forest)}", [replace(forest, detail=BRIEF)])
-            for forest in further
-        ),
-        Fold("Text to paste into a message", [Paragraph(told)]),
+    folds = [
+        Fold(
+            f"More metrics: {', '.join(column.name for column in forest.columns[1:])}",
+            [replace(forest, detail=BRIEF)],
+        )
+        for forest in further
     ]
-
-
-def _names(forest: Forest) -> str:
-    return ", ".join(column.name for column in forest.columns[1:])
+    if reading.detail >= PAGE:
+        told = " ".join([*map(str, first.lines), *entries[:1]])
+        folds.append(Fold("Text to paste into a message", [Paragraph(told)]))
+    return [facts, first, *folds]
 
 
 def _refused(reading: Reading) -> list[Block]:
@@ -93,7 +91,7 @@ def headline(reading: Reading) -> Phrase:
         return Phrase.of_pieces(f"{WRONG.get(failed[0].about, WRONG['rows'])}: fix this first")
     groups: dict[str, list[str]] = {}
     for target in in_order(reading):
-        groups.setdefault(state_of(target), []).append(target.name)
+        groups.setdefault(target.state, []).append(target.name)
     pieces: list[str | tuple[str, ...]] = []
     for state, verb in ((name, state.verb) for name, state in STATES.items() if state.verb):
         names = groups.get(state, [])
@@ -134,29 +132,19 @@ def joined_names(names: Sequence[str], word: str) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {word} {names[-1]}"
 
 
-def state_of(target: Target) -> str:
-    """Return the name of what to do about a policy, of `STATES`."""
-    return "unknown" if target.unknown else "same" if target.same else target.action
-
-
 def in_order(reading: Reading) -> list[Target]:
     """Return the policies by what to do, then by lift, the one to ship before all."""
-    places, sign = [*STATES], -1 if _primary_lower(reading) else 1
-    best = reading.result.decision.target
+    sign, best = -1 if reading.metric.lower_is_better else 1, reading.result.decision.target
 
     def place(target: Target) -> tuple[int, bool, float]:
         value = target.lift.value
         return (
-            places.index(state_of(target)) if state_of(target) in places else len(places),
+            [*STATES].index(target.state),
             target.name != best,
             -sign * value if known(value) else 0.0,
         )
 
     return sorted(reading.candidates, key=place)
-
-
-def _primary_lower(reading: Reading) -> bool:
-    return any(metric.lower_is_better for metric in reading.result.metrics if metric.primary)
 
 
 def facts_of(reading: Reading) -> list[str]:
@@ -365,7 +353,7 @@ def _column(reading: Reading, named: _Named, cells: Sequence[Row | None], metric
 
 
 def _line(reading: Reading, target: Target, cells: Sequence[Row | None]) -> Line:
-    state, label = state_of(target), target.evidence or "not judged"
+    state, label = target.state, target.evidence or "not judged"
     if target.missing:
         return Line(
             label=target.name,
@@ -374,7 +362,7 @@ def _line(reading: Reading, target: Target, cells: Sequence[Row | None]) -> Line
             cause=sentence(target.missing),
             advice=_advice(target),
         )
-    if target.same:
+    if target.state == "same":
         cause = (
             f"This log shows no difference between it and {reading.baseline}: all weights are one, "
             "or all rewards are the same. Nothing to decide."
@@ -397,7 +385,7 @@ def _causes(reading: Reading, target: Target) -> Iterator[str]:
     yield from _guardrail_reasons(reading, target)
     if target.evidence == "reliable":
         low, high = target.lift.decisive
-        if target.action in ("test", "wait") and low <= 0 <= high:
+        if target.state in ("test", "wait") and low <= 0 <= high:
             yield "The interval includes no change."
         return
     if doubts := causes_first(target.reasons):
@@ -411,7 +399,7 @@ def _guardrail_reasons(reading: Reading, target: Target) -> Iterator[str]:
         members = [rail for rail in rails if rail.expression == expression]
         worst = min(members, key=_gravity)
         verb = {"broken": "breaks", "open": "may break"}.get(worst.status)
-        if verb and (worst.status == "broken" or target.action in ("test", "wait")):
+        if verb and (worst.status == "broken" or target.state in ("test", "wait")):
             groups = f" ({group_words(members)})" if worst.column else ""
             yield f"It {verb} the limit of {worst.metric} ({limit_of(worst)}): {_reach(worst)}{groups}."
 
@@ -441,11 +429,6 @@ def _advice(target: Target) -> tuple[str, ...]:
     remedies = what_would_help(target.reasons)
     remedies += ["an A/B test would settle it without weights"] * target.doubtful
     return tuple(map(sentence, remedies[:MOST_REMEDIES]))
-
-
-def no_difference(lift: Number) -> bool:
-    """Return whether a lift is zero with an interval of zero width, up to rounding."""
-    return all(abs(end) < 1e-12 for end in (lift.value, lift.low, lift.high))
 
 
 def counted(number: int, word: str) -> str:

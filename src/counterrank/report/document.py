@@ -21,8 +21,8 @@ from counterrank.report.words import (
     MINUS,
     known,
     percent,
+    percents,
     plain,
-    relative_ends,
     short,
     span,
     width,
@@ -150,6 +150,8 @@ class Mark:
 
 #: What was measured, beside what was estimated.
 MEASURED = Mark("", "today", 3)
+#: An interval that missed what was measured, or the measurement that it missed.
+MISSED = Mark("missed", "worse", 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,21 +206,26 @@ def interval_row(
     *,
     error: float | None = None,
     relative: bool = False,
+    share: float | None = None,
     sign: bool = True,
     hints: Iterable[str] = (),
     **looks: Any,
 ) -> Row:
-    """Return a value with its interval as a row, in per cent of the baseline where it is `relative`.
+    """Return a value with its interval as a row.
 
-    `error` decides the digits, `hints` are further lines for hovering, `looks` other fields of the row.
+    In per cent: of the baseline where it is `relative`, or this `share` of it. `error` decides the digits,
+    `hints` are further lines for hovering, `looks` other fields of the row.
     """
-    if relative:
-        value, low, high = (
-            100 * share for share in (number.relative, number.relative_low, number.relative_high)
-        )
-        shown, reach = percent(number.relative, sign=True), relative_ends(number)
+    value, low, high = number.value, number.low, number.high
+    if relative or share is not None:
+        if share is None:
+            value, low, high = number.relative, number.relative_low, number.relative_high
+        else:
+            value, low, high = share * value, share * low, share * high
+        # An interval without a width is none.
+        shown, reach = percent(value, sign=True), "" if low == high else percents(low, high)
+        value, low, high = 100 * value, 100 * low, 100 * high
     else:
-        value, low, high = number.value, number.low, number.high
         error = width(number) if error is None else error
         shown, reach = plain(value, error, sign=sign), span(low, high, error, sign=sign)
     text = f"{shown} ({reach})" if reach else shown

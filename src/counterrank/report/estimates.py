@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from counterrank.common.texts import plural
-from counterrank.estimators import Estimate, Lift
-from counterrank.evaluation import MetricResult, OrderPoint, Segment, SegmentLift
-from counterrank.report.answer import comparison, in_order, reading_of, state_of
+from counterrank.estimators import Estimate
+from counterrank.evaluation import OrderPoint, Segment, SegmentLift
+from counterrank.report.answer import comparison, in_order, reading_of
 from counterrank.report.document import (
     BRIEF,
     MEASURED,
+    PAGE,
     VERBOSE,
     Block,
     Fold,
@@ -32,6 +33,13 @@ from counterrank.statistics import Number
 
 def values(reading: Reading) -> list[Block]:
     """Return today's policy and every target on one axis, their lifts, and every estimate as a table."""
+    lines = [line for row in reading.result.comparisons if (line := comparison(reading, row))]
+    told = [Paragraph(line, detail=BRIEF if len(lines) == 1 else VERBOSE) for line in lines]
+    drawn = [_values(reading)] if reading.detail >= PAGE else []
+    return section("What each policy earns", "values", *drawn, *told, _table(reading))
+
+
+def _values(reading: Reading) -> Forest:
     log = reading.log
     logged = normal(log.value, log.stderr, reading.level)
     rows = [
@@ -44,7 +52,7 @@ def values(reading: Reading) -> list[Block]:
         rows.append(
             interval_row(target.name, target.best, target.mark, sign=False, note=by, faded=faded)
         )
-    value = Forest(
+    return Forest(
         kind="values",
         caption="Values of all policies with intervals",
         columns=[_value_column(reading, reading.unit, rows)],
@@ -52,9 +60,6 @@ def values(reading: Reading) -> list[Block]:
         measure="",
         aid=f"Each mark is a value, each line its {reading.level_words} interval. Dashed: today.",
     )
-    lines = [line for row in reading.result.comparisons if (line := comparison(reading, row))]
-    told = [Paragraph(line, detail=BRIEF if len(lines) == 1 else VERBOSE) for line in lines]
-    return section("What each policy earns", "values", value, *told, _table(reading))
 
 
 def _value_column(reading: Reading, name: str, rows: Sequence[Row]) -> Column:
@@ -213,7 +218,7 @@ def side_by_side(
             scale=scale,
             ticks=ticks,
             unit=unit,
-            state=state_of(target),
+            state=target.state,
             band=ends_of(wholes[place]) if wholes else None,
             total=wholes[place].value if wholes else None,
         )
@@ -327,6 +332,8 @@ MOST_ABREAST = 4
 
 def segments(reading: Reading) -> list[Block]:
     """Return the segments of all policies, four side by side, the first four open; other metrics are folded."""
+    if not any(metric.segments for metric in reading.result.metrics):
+        return []
     first, *further = _segment_forests(reading)
     names = [", ".join(column.name for column in forest.columns) for forest in further]
     folds = [
@@ -380,7 +387,7 @@ def _segment_forest(
         and all(known(_base(s)) and _base(s) > 0 for s in members[target.name].values())
         for target in targets
     )
-    lower = any(metric.lower_is_better for metric in metrics_of(reading))
+    lower = reading.metric.lower_is_better
     totals = {target.name: _whole(target, lower, relative=relative) for target in targets}
     cells = {
         target.name: {
@@ -411,12 +418,6 @@ def _segment_forest(
     return replace(forest, detail=BRIEF, aid=aid)
 
 
-def metrics_of(reading: Reading) -> list[MetricResult]:
-    """Return the metric that a reading is of."""
-    metrics = reading.result.metrics
-    return [m for m in metrics if m.name == reading.reward] or [m for m in metrics if m.primary]
-
-
 def _base(segment: Segment) -> float:
     """Return what the baseline earned in a segment."""
     return segment.value - segment.lift.value
@@ -429,12 +430,8 @@ def _whole(target: Target, lower: bool, *, relative: bool) -> Row:
 
 
 def _segment_cell(segment: Segment, total: Row, lower: bool, *, relative: bool) -> Row:
-    lift, scale = segment.lift, 1 / _base(segment) if relative else 1.0
-    number = replace(
-        lift, **{name: getattr(lift, name) * scale for name in ("value", "stderr", "low", "high")}
-    )
-    outer = [end * scale * (100 if relative else 1) for end in adjusted(lift)]
-    share = Lift(0.0, 0.0, 0.0, 0.0, (), number.value, number.low, number.high)
+    lift, share = segment.lift, 1 / _base(segment) if relative else None
+    outer = [end * (100 * share if share else 1.0) for end in adjusted(lift)]
     lines = [
         f"adjusted for all segments {span(*outer) or NONE}",
         f"{count(segment.n)} rows, {count(segment.ess)} effective",
@@ -442,9 +439,9 @@ def _segment_cell(segment: Segment, total: Row, lower: bool, *, relative: bool) 
     ]
     row = interval_row(
         segment.label,
-        share if relative else lift,
+        lift,
         outcome(lift.low, lift.high, lower_is_better=lower),
-        relative=relative,
+        share=share,
         hints=lines,
         faded=segment.evidence == "insufficient",
     )

@@ -15,15 +15,18 @@ from counterrank.report.weights import planning, weights
 
 def document(result: Evaluation, detail: int = PAGE) -> Document:
     """Return what was found, in as much detail as is shown."""
-    reading = Reading(result)
-    shown = (
-        [] if reading.failed else [*(segments(reading) if result.segments else []), *reads(reading)]
+    reading = Reading(result, detail)
+    opened, folded = (
+        [
+            block
+            for least, make in parts
+            if least <= detail and (make in WITHOUT_LIFT or not reading.failed)
+            for block in make(reading)
+        ]
+        for parts in (OPEN, MORE)
     )
-    blocks = [*answer(reading), *shown, *health(reading)]
-    making = REFUSED if reading.failed else MORE
-    details = [block for least, make in making if least <= detail for block in make(reading)]
-    fold = Fold("For data scientists", details, "details")
-    return Document(headline(reading), [*blocks, fold], result.to_dict)
+    fold = Fold("For data scientists", folded, "details")
+    return Document(headline(reading), [*opened, fold], result.to_dict)
 
 
 def _reasons(reading: Reading) -> list[Block]:
@@ -33,7 +36,9 @@ def _reasons(reading: Reading) -> list[Block]:
     return section("Reasons for the measurement", "reasons", *notes)
 
 
-#: What is folded, in the order of reading, each with the detail from which on some of it is shown.
+#: What is open and what is folded, in the order of reading, each with the detail from which on some of it is
+#: shown.
+OPEN = ((BRIEF, answer), (BRIEF, segments), (PAGE, reads), (BRIEF, health))
 MORE = (
     (PAGE, _reasons),
     (BRIEF, values),
@@ -46,4 +51,4 @@ MORE = (
     (PAGE, method),
 )
 #: What remains of it where the log is refused: nothing with a lift.
-REFUSED = ((PAGE, method),)
+WITHOUT_LIFT = (answer, health, method)

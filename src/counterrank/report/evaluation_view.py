@@ -7,8 +7,9 @@ from typing import Any
 from counterrank.common.findings import Finding
 from counterrank.estimators import Estimate, Form, Lift, parse
 from counterrank.evaluation import Evaluation
-from counterrank.report.document import Mark, Row
+from counterrank.report.document import PAGE, Mark, Row
 from counterrank.report.words import known, percent
+from counterrank.statistics import Number
 
 
 def column_name(name: Any) -> str:
@@ -34,8 +35,10 @@ class Target:
     #: The evidence level, empty where no verdict was made, and the reasons behind it.
     evidence: str
     reasons: Sequence[Finding]
-    #: What the decision says: "ship", "test" or "hold".
-    action: str
+    #: What to do about it, of `forest.STATES`: what the decision says, "unknown" or "same".
+    state: str
+    #: Why the recommended estimate has no value; nothing where it has one.
+    missing: str
 
     @property
     def lift(self) -> Lift:
@@ -47,43 +50,32 @@ class Target:
         """Whether the evidence is insufficient."""
         return self.evidence == "insufficient"
 
-    @property
-    def same(self) -> bool:
-        """Whether it is the baseline itself: every lift is zero, without an error."""
-        return all(abs(bound) < 1e-12 for bound in (self.lift.value, self.lift.low, self.lift.high))
 
-    @property
-    def unknown(self) -> bool:
-        """Whether nothing can be said of it: there is no value, or what it rests on is worth nothing."""
-        return bool(self.missing) or any(row.fatal and row.blamed for row in self.reasons)
-
-    @property
-    def missing(self) -> str:
-        """Why the recommended estimate has no value; nothing where it has one."""
-        best = self.best
-        return "" if known(best.value) else best.not_estimable or "the log has no evidence on it"
+def no_difference(lift: Number) -> bool:
+    """Return whether a lift is zero with an interval of zero width, up to rounding."""
+    return max(abs(lift.value), abs(lift.low), abs(lift.high)) < 1e-12
 
 
 class Reading:
-    """An evaluation as a report reads it."""
+    """An evaluation as a report reads it; blocks of more detail than is shown need not be made."""
 
-    def __init__(self, result: Evaluation) -> None:
-        self.result, self.log = result, result.log
+    def __init__(self, result: Evaluation, detail: int = PAGE) -> None:
+        self.result, self.log, self.detail = result, result.log, detail
         #: A second reading of the lift of a target in a metric, where there is one.
         self.seconds: dict[tuple[str, str], Row] = {}
+        self.metric = result.metric()
         #: What is refuted in the log, causes first: nothing else is to be believed before this is mended. What
         #: a cause explains is not among it.
-        refuted = (
-            finding
-            for finding in result.audit
-            if finding.stands and finding.status.value == "failed"
+        self.failed = sorted(
+            filter(lambda finding: finding.stands, result.audit.failed),
+            key=lambda finding: (not finding.where, not finding.explains),
         )
-        self.failed = sorted(refuted, key=lambda finding: (not finding.where, not finding.explains))
         #: All estimates that have a value.
         self.estimates = [e for e in result.estimates if known(e.value)]
         #: The policies in the order they were given, and those that are compared with the baseline.
-        names = dict.fromkeys(e.target for e in result.estimates)
-        self.targets = [self._target(name) for name in names]
+        self.targets = [
+            self._target(name) for name in dict.fromkeys(e.target for e in result.estimates)
+        ]
         self.candidates = [target for target in self.targets if target.name != result.baseline]
         #: Whether lifts are against the policy that served the log; what it and the baseline are called.
         self.over_logger = result.baseline == "logger"
@@ -100,18 +92,28 @@ class Reading:
 
     def _target(self, name: str) -> Target:
         """Return a policy."""
-        result, chosen = self.result, self.result.recommended[name]
-        best = next(e for e in result.estimates if (e.target, e.estimator) == (name, chosen))
+        result = self.result
+        best = result.estimate(name)
         valued = [e for e in self.estimates if e.target == name]
         level = result.verdict.level_of(name)
+        reasons = [reason for reason in result.verdict.reasons if reason.target == name]
+        missing, state = "", result.decision.targets.get(name, result.decision.action)
+        if not known(best.value):
+            missing = best.not_estimable or "the log has no evidence on it"
+        # Nothing can be said where what the estimate rests on is worth nothing.
+        if missing or any(reason.fatal and reason.blamed for reason in reasons):
+            state = "unknown"
+        elif no_difference(best.lift):
+            state = "same"
         return Target(
             name,
             Mark(name),
             best,
             sorted(valued, key=lambda e: e is not best),
             "" if level == "none" else level,
-            [reason for reason in result.verdict.reasons if reason.target == name],
-            result.decision.targets.get(name, result.decision.action),
+            reasons,
+            state,
+            missing,
         )
 
 

@@ -90,7 +90,7 @@ def health(reading: Reading) -> list[Block]:
     # What the page has above already is not said twice.
     failed = findings["failed"] if not reading.failed else findings["failed"][1:]
     warned = sorted(findings["warned"], key=lambda finding: finding.kind != "question")
-    quiet = [*findings["passed"], *findings["skipped"]]
+    quiet = [*findings["passed"], *findings["skipped"]] if reading.detail >= PAGE else []
     return section(
         "Health of the log",
         "health",

@@ -25,6 +25,7 @@ from counterrank.evaluation import Evaluation
 from counterrank.report.answer import names_apart, reading_of
 from counterrank.report.document import (
     MEASURED,
+    MISSED,
     Block,
     Cell,
     Chip,
@@ -42,11 +43,10 @@ from counterrank.report.document import (
     normal,
     section,
 )
-from counterrank.report.estimates import metrics_of
 from counterrank.report.evaluation_view import Reading, Target
 from counterrank.report.html import page
 from counterrank.report.stored_results import READABLE
-from counterrank.report.words import count, known, plain, relative_ends
+from counterrank.report.words import count, known, plain
 from counterrank.statistics import Number
 
 OUTCOME = "counterrank/outcome/1"
@@ -209,7 +209,7 @@ class Night:
     @property
     def shares(self) -> bool:
         """Whether the lift means something in per cent of what the baseline earned."""
-        return bool(relative_ends(self.target.lift)) and self.reading.log.value > 0
+        return _in_shares(self.target.lift) and self.reading.log.value > 0
 
     @property
     def contained(self) -> bool | None:
@@ -222,9 +222,13 @@ class Night:
         outcome = self.outcome
         if outcome is None or not outcome.is_lift or self.facts["decision"] != "ship":
             return False
-        lower = any(metric.lower_is_better for metric in metrics_of(self.reading))
+        lower = self.reading.metric.lower_is_better
         measured = normal(outcome.value, outcome.stderr, self.reading.level)
         return measured.low > 0 if lower else measured.high < 0
+
+
+def _in_shares(lift: Lift) -> bool:
+    return lift.relative_low != lift.relative_high and known(lift.relative_high - lift.relative_low)
 
 
 def _nights(run: Run) -> Iterator[Night]:
@@ -235,10 +239,10 @@ def _nights(run: Run) -> Iterator[Night]:
     readings += [(reading_of(primary, metric), metric.unit) for metric in secondary]
     for place in range(len(primary.candidates)):
         for reading, unit in readings:
-            target = reading.candidates[place]
+            target, decision = reading.candidates[place], reading.result.decision
             facts = {
                 "evidence": target.evidence or "none",
-                "decision": target.action,
+                "decision": decision.targets.get(target.name, decision.action),
                 "baseline": reading.baseline,
                 "estimator": target.best.estimator,
                 "counterrank": reading.result.provenance.counterrank,
@@ -304,17 +308,14 @@ def _point(night: Night, *, relative: bool) -> Row:
 
 def _measured(night: Night, *, relative: bool) -> Row | None:
     """Return a measured lift as a mark: a square, or a red diamond where it was not contained."""
-    outcome = night.outcome
+    outcome, today = night.outcome, night.reading.log.value
     if outcome is None:
         return None
     # What it earned, less what today's policy earned in the log.
-    base = 0.0 if outcome.is_lift else night.reading.log.value
-    scale = 1 / night.reading.log.value if relative else 1.0
-    number = normal(outcome.value - base, outcome.stderr, night.reading.level)
-    shares = (scale * end for end in (number.value, number.low, number.high))
-    lift = Lift(number.value, number.stderr, number.low, number.high, (), *shares)
-    mark = Mark("missed", "worse", 1) if night.contained is False else MEASURED
-    return interval_row("measured", lift, mark, relative=relative)
+    value = outcome.value - (0.0 if outcome.is_lift else today)
+    number = normal(value, outcome.stderr, night.reading.level)
+    mark = MISSED if night.contained is False else MEASURED
+    return interval_row("measured", number, mark, share=1 / today if relative else None)
 
 
 def _cells(night: Night, differences: Sequence[str]) -> tuple[Cell, ...]:
@@ -325,7 +326,7 @@ def _cells(night: Night, differences: Sequence[str]) -> tuple[Cell, ...]:
         value = plain(outcome.value, outcome.stderr or best.stderr, sign=outcome.is_lift)
         measured = f"{'lift' if outcome.is_lift else 'value'} {value}{words}"
     # Lift and interval in one unit: shares where there are some.
-    shown = interval_row("", lift, error=lift.stderr, relative=bool(relative_ends(lift)))
+    shown = interval_row("", lift, error=lift.stderr, relative=_in_shares(lift))
     evidence = night.facts["evidence"]
     return (
         f"{night.run.night:%Y-%m-%d}",

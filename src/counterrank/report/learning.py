@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from counterrank.common.messages import say
 from counterrank.common.texts import NARROW
-from counterrank.estimators import Lift
 from counterrank.evaluation import round_up
 from counterrank.learning import Certificate
 from counterrank.report.document import (
@@ -94,10 +93,16 @@ def headline(certificate: Certificate) -> Phrase:
     return Phrase.of_pieces("Ship ", (certificate.name or "the learned policy",), gain)
 
 
+def _share(certificate: Certificate) -> float | None:
+    """Return what turns a lift into a share of what today's policy earns; None where that means nothing."""
+    today = certificate.logger["value"]
+    return 1 / today if known(today) and today > 0 else None
+
+
 def _scale(certificate: Certificate) -> tuple[float, str]:
     """Return what turns a lift into per cent of what today's policy earns, and the sign; 1 where that means nothing."""
-    today = certificate.logger["value"]
-    return (100 / today, f"{NARROW}%") if known(today) and today > 0 else (1.0, "")
+    share = _share(certificate)
+    return (1.0, "") if share is None else (100 * share, f"{NARROW}%")
 
 
 def _bound(certificate: Certificate) -> str:
@@ -109,13 +114,6 @@ def _bound(certificate: Certificate) -> str:
 def _estimate(certificate: Certificate) -> str:
     scale, unit = _scale(certificate)
     return plain(scale * certificate.value, scale * certificate.stderr, sign=True) + unit
-
-
-def _in_share(certificate: Certificate, number: Number) -> Lift:
-    """Return a lift with its shares of what today's policy earns."""
-    scale = _scale(certificate)[0] / 100
-    shares = (scale * end for end in (number.value, number.low, number.high))
-    return Lift(number.value, number.stderr, number.low, number.high, (), *shares)
 
 
 def _forest(certificate: Certificate) -> Forest:
@@ -223,38 +221,28 @@ def _path(certificate: Certificate) -> Forest:
     """Return the lift of each step and the bound to expect of it: ambition against evidence."""
     lines = []
     for step in certificate.path:
-        number = _in_share(certificate, Number(step.value, low=step.low, high=step.value))
-        relative, best = bool(_scale(certificate)[1]), "★ " * (step.m == certificate.m)
-        mark = outcome(step.low, step.value)
-        cell = interval_row("lift", number, mark, error=certificate.stderr, relative=relative)
-        note = f"{count(step.ess)} effective rows"
-        lines.append(Line(label=f"{best}best of {step.m}", note=note, cells=[cell]))
+        number = Number(step.value, low=step.low, high=step.value)
+        mark, share = outcome(step.low, step.value), _share(certificate)
+        cell = interval_row("lift", number, mark, error=certificate.stderr, share=share)
+        label = "★ " * (step.m == certificate.m) + f"best of {step.m}"
+        lines.append(Line(label=label, note=f"{count(step.ess)} effective rows", cells=[cell]))
     return _lines(certificate, "path", "Lift of each step, from the expected bound", lines)
 
 
 def _segments(certificate: Certificate) -> Forest:
     """Return the lift of each segment, intervals adjusted for looking at all of them."""
-    relative, lines = bool(_scale(certificate)[1]), []
-    for column in dict.fromkeys(row.column for row in certificate.segments):
-        members = (row for row in certificate.segments if row.column == column)
-        for segment in sorted(members, key=lambda row: -row.value):
-            number = Number(segment.value, segment.stderr, segment.low, segment.high)
-            mark = outcome(segment.low, segment.high)
-            cell = interval_row(
-                "lift",
-                _in_share(certificate, number),
-                mark,
-                error=segment.stderr,
-                relative=relative,
-            )
-            size = f"{count(segment.n)} rows"
-            lines.append(
-                Line(label=segment.label, note=size, group=column_name(column), cells=[cell])
-            )
+    share, lines = _share(certificate), []
+    columns = [*dict.fromkeys(row.column for row in certificate.segments)]
+    order = sorted(certificate.segments, key=lambda row: (columns.index(row.column), -row.value))
+    for segment in order:
+        mark, error = outcome(segment.low, segment.high), segment.stderr
+        cell = interval_row("lift", segment, mark, error=error, share=share)
+        size, column = f"{count(segment.n)} rows", column_name(segment.column)
+        lines.append(Line(label=segment.label, note=size, group=column, cells=[cell]))
     forest = _lines(certificate, "segments", "Lift by segment", lines)
-    share = " of what today's policy earns in all rows" if relative else ""
+    unit = "" if share is None else " of what today's policy earns in all rows"
     return replace(
-        forest, aid=f"Lines: intervals adjusted for looking at all segments; per cent{share}."
+        forest, aid=f"Lines: intervals adjusted for looking at all segments; per cent{unit}."
     )
 
 

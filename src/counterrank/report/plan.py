@@ -3,7 +3,6 @@
 import math
 import re
 
-from counterrank.estimators import Lift
 from counterrank.exploration import Cost, DetectableLift, ExplorationOption, ExplorationPlan
 from counterrank.policies import parse_policy
 from counterrank.report.answer import joined_names
@@ -32,6 +31,7 @@ from counterrank.report.words import (
     short,
     whole_percents,
 )
+from counterrank.statistics import Number
 
 
 def document(plan: ExplorationPlan, _: int = PAGE) -> Document:
@@ -148,9 +148,9 @@ def _forest(plan: ExplorationPlan) -> Forest:
 def _change(option: ExplorationOption) -> Row:
     """Return the change of the metric; a loss is negative."""
     cost = option.cost
-    change = Lift(-cost.value, 0.0, -cost.high, -cost.low, (), -cost.value, -cost.high, -cost.low)
-    mark = OUTCOMES["unclear"] if cost.low == cost.high else outcome(-cost.high, -cost.low)
-    return interval_row("change", change, mark, relative=True, hints=[shortened(option.spec)])
+    change = Number(-cost.value, 0.0, -cost.high, -cost.low)
+    mark = OUTCOMES["unclear"] if cost.low == cost.high else outcome(change.low, change.high)
+    return interval_row("change", change, mark, share=1.0, hints=[shortened(option.spec)])
 
 
 #: A lift that would be shown is neither better nor worse.

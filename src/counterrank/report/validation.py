@@ -1,14 +1,13 @@
 """Predictions beside outcomes of a past test."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from counterrank.estimators import Lift
 from counterrank.evaluation import Pair, Validation, ValidationSummary
 from counterrank.report.document import (
     BRIEF,
     MEASURED,
+    MISSED,
     PAGE,
     VERBOSE,
     Block,
@@ -24,6 +23,7 @@ from counterrank.report.document import (
 )
 from counterrank.report.forest import Forest, Line, column_over
 from counterrank.report.words import NONE, known, percent, plain, span
+from counterrank.statistics import Number
 
 #: None: a prediction without an interval can neither contain the outcome nor miss it.
 _WORDS = {True: "yes", False: "no", None: NONE}
@@ -147,20 +147,13 @@ def _cell(metric: Validation, pair: Pair, *, relative: bool, further: bool) -> R
     if not known(pair.predicted):
         return None
     base = pair.base if known(pair.base) else 0.0
-    share = 1 / base if relative else math.nan
-    earned = normal(pair.earned, pair.earned_stderr, metric.agreement.level)
-
-    def lift(value: float, error: float, low: float, high: float) -> Lift:
-        ends = [end - base for end in (value, low, high)]
-        shares = (end * share for end in ends)
-        return Lift(ends[0], error, ends[1], ends[2], (), *shares)
-
-    predicted = lift(pair.predicted, pair.stderr, pair.low, pair.high)
-    below = lift(earned.value, earned.stderr, earned.low, earned.high)
-    mark = Mark("missed", "worse", 1) if pair.covered is False else Mark("contained", "unclear", 2)
+    share = 1 / base if relative else None
+    predicted = Number(pair.predicted - base, pair.stderr, pair.low - base, pair.high - base)
+    earned = normal(pair.earned - base, pair.earned_stderr, metric.agreement.level)
+    mark = MISSED if pair.covered is False else Mark("contained", "unclear", 2)
     return replace(
-        interval_row("predicted", predicted, mark, relative=relative),
-        second=interval_row("earned", below, MEASURED, relative=relative),
+        interval_row("predicted", predicted, mark, share=share),
+        second=interval_row("earned", earned, MEASURED, share=share),
         status=_state(pair) if further else "",
     )
 

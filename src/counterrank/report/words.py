@@ -105,12 +105,6 @@ def percents(low: Any, high: Any) -> str:
     return f"{percent(low, sign=True)} to {percent(high, sign=True)}"
 
 
-def relative_ends(lift: Any) -> str:
-    """Return both ends of a lift's interval in per cent; nothing when there is none or it has no width."""
-    low, high = lift.relative_low, lift.relative_high
-    return "" if low == high else percents(low, high)
-
-
 def at_least(value: Any, error: Any = None, *, sign: bool = False) -> str:
     """Return a lower bound, rounded down: no more is promised than was shown.
 
