@@ -323,19 +323,20 @@ def fit_linear(training: Training, *, seed: int = 0, curved: bool = True) -> Lin
         "model": "ridge",
         "folds": layout.F,
         "training_rows": int(training.grams.rows.sum()),
-        "levels": [posterior.level.name for posterior in ridge.posteriors],
+        "levels": list(dict.fromkeys(posterior.level.name for posterior in ridge.posteriors)),
         "out_of_fold_mse": float(ridge.loss.sum() / max(ridge.size.sum(), 1.0)),
         "mean_under_target": "closed form",
     }
-    if len(ridge.coef) == layout.F:
+    if ridge.coef.shape[1] == 1:
         layout = replace(layout, groups=None)
+    coef = ridge.coef.reshape(-1, *ridge.coef.shape[2:])
     # The noise of the drawn mean falls with rows x draws: long logs need fewer draws for a row.
     draws = int(
         np.clip(settings.ALL_DRAWS // (training.rows or settings.ALL_DRAWS), 1, settings.DRAWS)
     )
     linear = np.zeros(layout.K, dtype=np.int64)
     plain = LinearModel(
-        layout, ridge.coef, linear, details, draws=draws, seed=seed, posteriors=ridge.posteriors
+        layout, coef, linear, details, draws=draws, seed=seed, posteriors=ridge.posteriors
     )
     if not curved:
         return plain

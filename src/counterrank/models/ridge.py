@@ -8,11 +8,12 @@ each level a departure from those before it, fitted to what they leave. A level'
 around zero with a variance for each kind of column (intercepts, context, curves, crosses, products,
 neighbours), which its own coefficients tell: empirical Bayes (Morris 1983), by the fixed point of MacKay
 (1992). Rare cells are therefore shrunk to what they share with others, a level of which the log shows
-nothing is shrunk away, and there is no penalty to tune. A level that predicts unseen rows no better is
-left out.
+nothing is shrunk away, and there is no penalty to tune. Of each level the share enters that predicts unseen
+rows best, from none to all of it.
 
 Where groups have little in common, the first four levels are those of each group instead: as departures their
-effects would be shrunk twice, towards those of all rows and then towards none.
+effects would be shrunk twice, towards those of all rows and then towards none. Fits that predict unseen rows
+about equally well are averaged by their likelihood, so that a small change of the log changes little.
 
 The same prior says what the log does not know of a level's coefficients (`Posterior`): in a direction
 without rows it is the variance between cells, in others the error of the fit.
@@ -26,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterrank.common.arrays import Bools, Floats, Ints
+from counterrank.common.arrays import Floats, Ints
 from counterrank.models import settings
 from counterrank.models.columns import Layout
 from counterrank.models.grams import Training
@@ -91,15 +92,15 @@ def apart(levels: Sequence[Level]) -> tuple[Level, ...]:
 class Posterior:
     """What all rows and the prior say of a level's coefficients: covariance noise (gram + penalty)^-1.
 
-    `gram` (B or 1, K or 1, A or 1, p, p) are sums of its columns over all rows, `used` (K,) the positions
-    that have the level.
+    `gram` (B or 1, K or 1, A or 1, p, p) are sums of its columns over all rows, `share` (K,) how much of the
+    level enters at each position.
     """
 
     level: Level
     gram: Floats
     penalty: Floats
     noise: float
-    used: Bools
+    share: Floats
 
     def with_noise(self, noise: float) -> Posterior:
         """Return the same prior beside another noise: a penalty is the noise over a variance.
@@ -113,18 +114,17 @@ class Posterior:
 
     def variance(self, layout: Layout, c: Floats) -> float:
         """Return the posterior variance of sum c' beta for c (B, K, A, D)."""
-        inside = collected(layout, self.level, (c * self.used[:, None, None])[None])[0]
+        inside = collected(layout, self.level, (c * self.share[:, None, None])[None])[0]
         through = solve(self.gram, inside[..., None], self.penalty)[..., 0]
         return self.noise * float((inside * through).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ridge:
-    """Coefficients (F or F B, K, A, D): those of fold f were fitted without fold f.
+    """Coefficients (F, B or 1, K, A, D): those of fold f were fitted without fold f.
 
     Without a level of groups there is one fit a fold. `loss` (K,) is the out-of-fold sum of squared
-    errors, `size` (K,) the number of rewards behind it, `posteriors` are those of the levels that
-    predict unseen rows better.
+    errors, `size` (K,) the number of rewards behind it, `posteriors` are those of the levels that enter.
     """
 
     coef: Floats
@@ -134,7 +134,7 @@ class Ridge:
 
 
 def fit_ridge(training: Training) -> Ridge:
-    """Return the fit of levels that predicts unseen rows best.
+    """Return the average of fits of levels by the likelihood of unseen rows.
 
     - With products of counts or without them: empirical Bayes leaves products a little weight where there
       is nothing of them, and a target whose rankings are rare in the log multiplies it.
@@ -144,16 +144,45 @@ def fit_ridge(training: Training) -> Ridge:
     by_group = training.layout.B > 1
     choices = [PLAIN, LEVELS] if training.layout.squares else [PLAIN]
     fits = [fit_levels(training, c if by_group else c[:COMMON]) for c in choices]
-    # Of equal fits the one with fewer columns comes first.
-    best = min(range(len(fits)), key=lambda j: fits[j].loss.sum())
-    if not by_group:
-        return fits[best]
-    separate = fit_levels(training, apart(choices[best]))
-    return min(fits[best], separate, key=lambda ridge: ridge.loss.sum())
+    prior = np.ones(len(fits))
+    if by_group:
+        shares = likelihoods(fits, prior)
+        likely = np.flatnonzero(shares)
+        fits += [fit_levels(training, apart(choices[j])) for j in likely.tolist()]
+        # Groups on their own come and go with the fit that they are beside.
+        prior = np.concatenate([prior, np.minimum(shares[likely] / settings.LEAST_SHARE, 1.0)])
+    return averaged(fits, likelihoods(fits, prior))
+
+
+def likelihoods(fits: Sequence[Ridge], prior: Floats) -> Floats:
+    """Return each fit's share (M,) by `prior` and likelihood of unseen rows; the least shares fade to zero.
+
+    The noise is normal, with the variance that the best fit leaves.
+    """
+    loss = np.array([fit.loss.sum() for fit in fits])
+    noise = max(float(loss.min()) / max(float(fits[0].size.sum()), 1.0), 1e-300)
+    likely = prior * np.exp(-0.5 * (loss - loss.min()) / noise)
+    kept = np.maximum(likely / likely.sum() - settings.LEAST_SHARE, 0.0)
+    return np.asarray(kept / kept.sum())
+
+
+def averaged(fits: list[Ridge], shares: Floats) -> Ridge:
+    """Return the average of fits, whose loss is at most the average of theirs and whose doubts add by share."""
+    kept = [(fit, float(share)) for fit, share in zip(fits, shares, strict=True) if share]
+    if len(kept) == 1:
+        return kept[0][0]
+    coef = np.asarray(sum(share * fit.coef for fit, share in kept))
+    loss = np.asarray(sum(share * fit.loss for fit, share in kept))
+    posteriors = tuple(
+        replace(posterior, share=share**0.5 * posterior.share)
+        for fit, share in kept
+        for posterior in fit.posteriors
+    )
+    return Ridge(coef, loss, fits[0].size, posteriors)
 
 
 def fit_levels(training: Training, levels: Sequence[Level]) -> Ridge:
-    """Return the sum of the levels that predict unseen rows better."""
+    """Return the sum of the shares of levels that predict unseen rows best."""
     layout, grams = training.layout, training.grams
     F, K, A, D = layout.F, layout.K, layout.A, layout.width
     by_group = grams.gram, grams.cover
@@ -164,14 +193,14 @@ def fit_levels(training: Training, levels: Sequence[Level]) -> Ridge:
         gram, cover = by_group if level.group else common
         noise = float(loss.sum() / max(size.sum(), 1.0))
         fitted, change, posterior = departure(layout, level, gram, cover, coef, noise)
-        if posterior.used.any():
-            coef = coef + fitted * posterior.used[:, None, None]
-            loss = loss + change * posterior.used
+        if posterior.share.any():
+            coef = coef + fitted * posterior.share[:, None, None]
+            loss = loss + change
             posteriors.append(posterior)
     # What later levels explain is noise while a level is fitted, and no more when all are.
     least = float(loss.sum() / max(size.sum(), 1.0))
     with_final_noise = tuple(posterior.with_noise(least) for posterior in posteriors)
-    return Ridge(coef.reshape(-1, K, A, D), loss, size, with_final_noise)
+    return Ridge(coef, loss, size, with_final_noise)
 
 
 def departure(
@@ -179,8 +208,8 @@ def departure(
 ) -> tuple[Floats, Floats, Posterior]:
     """Return a level fitted to what the coefficients so far leave (F, B, K, A, D) of the rewards.
 
-    Beside its coefficients by fold left out: what they add to the loss out of fold at each position (K,),
-    and their posterior.
+    Beside its coefficients by fold left out: what their share adds to the loss out of fold at each position
+    (K,), and their posterior. The share has the least loss between none and all of them.
     """
     # What the coefficients without fold f leave in fold f, and in all rows.
     held = cover - (gram @ coef[..., None])[..., 0]
@@ -193,12 +222,18 @@ def departure(
     total = inside.sum(axis=0)
     penalty = shrinkage(total, right.sum(axis=0), kinds_of(layout, level), noise)
     beta = solve(total - inside, right_without[..., None], penalty)[..., 0]
-    # |r - Z b|^2 - |r|^2 = b'Z'Z b - 2 b'Z'r: the fold's own sums hold both terms.
-    change = (beta * ((inside @ beta[..., None])[..., 0] - 2 * right)).sum(axis=(0, 1, 3, 4))
+    # |r - t Z b|^2 - |r|^2 = t^2 b'Z'Z b - 2 t b'Z'r: the fold's own sums hold both terms.
+    squares, explained = (
+        (beta * terms).sum(axis=(0, 1, 3, 4))
+        for terms in ((inside @ beta[..., None])[..., 0], right)
+    )
+    share = np.clip(explained / np.maximum(squares, 1e-300), 0.0, 1.0)
     # Positions that share coefficients have them together.
-    change = np.broadcast_to(change / (layout.K / len(change)), layout.K)
+    change = np.broadcast_to(
+        share * (share * squares - 2 * explained) / (layout.K / len(share)), layout.K
+    )
     shape = (layout.F, gram.shape[1], layout.K, layout.A, layout.width)
-    posterior = Posterior(level, total, penalty, noise, change < 0.0)
+    posterior = Posterior(level, total, penalty, noise, np.array(np.broadcast_to(share, layout.K)))
     return spread_out(layout, level, beta, shape), change, posterior
 
 

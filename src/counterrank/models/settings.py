@@ -47,6 +47,8 @@ GROUP_ROWS = 50
 GROUPING_ROWS = 8_192
 #: Numbers in all Gram matrices beyond which requests have no groups.
 GROUP_NUMBERS = 16_000_000
+#: Share of a fit by the likelihood of unseen rows that is none: the average has few fits.
+LEAST_SHARE = 1e-3
 
 # The logistic ridge.
 #: Newton steps on all folds before the steps that leave each fold out.

@@ -376,6 +376,17 @@ def test_positions_have_the_error_of_their_members_and_a_share_of_what_is_of_the
     local = np.einsum("j,jkn->k", weights, members) / n
     values = local + (found.value - alpha @ local) * share
     np.testing.assert_allclose([p.value for p in found.by_position], values, rtol=1e-9)
+    # Midway between the estimate and the centre, with room for a bias of half their distance.
+    local, total = (
+        np.einsum("j,jkn->k", centre, members) / n,
+        found.value + 2 * solution.total.shift,
+    )
+    shifts = (local + (total - alpha @ local) * share - values) / 2
+    assert np.abs(shifts).max() > 0
+    np.testing.assert_allclose([p.shift for p in solution.positions], shifts, atol=1e-12)
+    np.testing.assert_allclose(
+        [p.allowance for p in solution.positions], np.abs(shifts), atol=1e-12
+    )
     for lift, earned in ((found, 0.0), (found.lift, 1.0)):
         rows = np.einsum("j,jkn->kn", centre * root, members) - earned * places[0]
         variances = rows.var(axis=1, ddof=1) / n + share**2 * step.var(ddof=1) / n

@@ -366,24 +366,25 @@ def _positions(
 
     Row totals use surprises along click histories, and the aimed step corrects the page: neither has a
     value at a single position. Shares of the positions are in proportion to their weights, and so is
-    the error of the aimed step.
+    the error of the aimed step. Intervals stand midway between estimate and centre, as that of the total.
     """
     members, sums, block = table.members, table.sums, table.block
     alpha, base = table.summary.alpha, block.keys[0]
     share = alpha / max(float(alpha @ alpha), 1e-300)
-    local = members.position_means[:, 1:] @ decision.weights
-    total = float(decision.weights @ members.value[1 : 1 + len(members.names)])
-    values = local + (total - float(alpha @ local)) * share
+    both = np.stack([decision.weights, decision.centre], axis=1)
+    local = members.position_means[:, 1:] @ both
+    total = members.value[1 : 1 + len(members.names)] @ both
+    values, centres = (local + np.outer(share, total - alpha @ local)).T.tolist()
     step = np.zeros(len(sums.keys))
     if AIMED in members.names:
         j = members.names.index(AIMED)
         step = decision.centre[j] * (members.gradients[1 + j] - members.gradients[1])
         step = step @ table.identity
     positions, earned = [], []
-    for k, value in enumerate(values):
-        mean = sums.position(base, k, block)
+    for k, (value, centre) in enumerate(zip(values, centres, strict=True)):
+        mean, shift = sums.position(base, k, block), (centre - value) / 2
         gradient = np.concatenate([decision.centre @ members.maps[k, 1:], share[k] * step])
-        positions.append(Quantity(mean.sample, float(value), gradient))
+        positions.append(Quantity(mean.sample, value, gradient, allowance=abs(shift), shift=shift))
         logger = np.concatenate([members.maps[k, 0], np.zeros(len(step))])
         earned.append(Quantity(mean.sample, float(members.position_means[k, 0]), logger))
     return tuple(positions), tuple(earned)
