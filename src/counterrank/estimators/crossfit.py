@@ -172,8 +172,10 @@ class ModelAverage:
 
     def supported(self) -> "ModelAverage":
         """Return the average of the models that the log does not contradict."""
-        numbers = np.flatnonzero(self.shares >= DEFAULTS.least_share)
-        shares = self.shares[numbers]
+        # They come and go with a share of nothing.
+        beyond = np.maximum(self.shares - DEFAULTS.least_share, 0.0)
+        numbers = np.flatnonzero(beyond)
+        shares = beyond[numbers]
         return ModelAverage(tuple(self.models[j] for j in numbers), shares / shares.sum())
 
 

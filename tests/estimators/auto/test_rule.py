@@ -378,9 +378,22 @@ def test_whole_rankings_count_by_what_lists_leave_unknown():
     assert found.steps[-1].share == pytest.approx(0.75, rel=1e-12)
     np.testing.assert_allclose(found.centre, [0, 0.25, 0, 0.75], rtol=1e-12)
     assert found.unknown == pytest.approx(0.03 * 0.25**2, rel=1e-12)
-    # Strong evidence is taken as ever.
+    # Strong evidence is taken as ever, and without models as far as the log contradicts the rest.
     strong = summary([1.0, 1.0, 1.0, 3.0], [0.0, 0.1, 0.1, 0.1], **MODELLED)
-    assert decide(strong, unknown=1e-9).steps[-1].share == pytest.approx(0.99, rel=1e-9)
+    shares = [decide(strong, unknown=u).steps[-1].share for u in (0.0, 1e-9)]
+    assert shares[0] == shares[1] > 0.9
+    alone = summary([1.0, 3.0], [0.0, 0.1])
+    assert decide(alone, unknown=1e-9).steps[-1].share == pytest.approx(0.99, rel=1e-9)
+
+
+def test_whole_rankings_move_an_estimate_by_models_with_the_least_regret_and_its_centre_only_beyond_chance():
+    # d = 0.19 with s = 0.1 is chance for the centre.
+    given = summary([1.0, 1.0, 1.0, 1.19], [0.0, 0.05, 0.1, 0.1], **{**MODELLED, "models": ()})
+    found = decide(given)
+    share = adaptive(given, np.eye(4)[0], np.eye(4)[3] - np.eye(4)[0])
+    assert 0.0 < share < 0.5
+    np.testing.assert_allclose(found.weights, [1.0 - share, 0, 0, share], rtol=1e-12)
+    assert found.centre.tolist() == [0, 1, 0, 0]
 
 
 def test_a_group_of_rows_follows_all_rows_and_has_an_interval_of_its_own():

@@ -150,7 +150,7 @@ def decide(
     The estimate is shrunk, the interval is not. The estimate starts at the first member and moves as far
     as the log speaks for it (`estimated`). The centre starts at the first member that corrects
     the models in the direction of the target, whether that correction is chance or not, and moves only
-    where the log contradicts it (`moved`): no shorter interval contains the truth whatever the bias in
+    where the log contradicts it (`combined`): no shorter interval contains the truth whatever the bias in
     that direction is. It allows for the bias that no correction sees (`allowed`). Weights of whole
     rankings need no allowance: where their interval is shorter, it is the interval.
 
@@ -260,7 +260,7 @@ def whole_rankings(summary: Summary) -> list[int]:
 
 
 def combined(
-    summary: Summary, weights: Floats, first: int, unknown: float
+    summary: Summary, weights: Floats, first: int, unknown: float, *, estimate: bool = False
 ) -> tuple[Floats, list[MemberStep]]:
     """Return the combination of members that evidence supports, from a combination on, and its steps.
 
@@ -269,16 +269,19 @@ def combined(
     difference within two standard errors counts as chance. Beyond, the combination moves by f d with
     f = 1 - (2 s / d)^2, which is nearly all of d where the evidence is strong.
 
-    Where lists repeat, the log gives the variance u of the change that their means do not know.
-    Whole rankings measure this change with variance s^2, so f is at least u / (u + s^2) for them.
+    Whole rankings make no assumption, so that a difference to them is a bias of the combination or chance:
+    an `estimate` by models moves to them by the share with the least regret (`adaptive`). Where lists repeat,
+    the log gives the variance u of the change that their means do not know. Whole rankings measure
+    this change with variance s^2, so f is at least u / (u + s^2) for them.
     """
-    steps = []
+    steps, regret = [], estimate and MODELS in summary.members
     for j in range(first, len(summary.members)):
         if summary.occurred[j] and j != own_position(summary):
             step, move = step_to(summary, weights, j)
             if exact(summary, step.towards):
+                share = adaptive(summary, weights, move) if regret else step.share
                 share_known = shrinkage(unknown, step.difference_stderr)
-                step = replace(step, share=max(step.share, share_known))
+                step = replace(step, share=max(share, share_known))
             steps.append(step)
             weights = weights + step.share * move
     return weights, steps
@@ -288,15 +291,15 @@ def estimated(summary: Summary, unknown: float) -> tuple[Floats, list[MemberStep
     """Return the combination of members that is the estimate, and its steps.
 
     Own-position weights come first. They see the bias that all models share where a target prefers what did
-    well, and move the estimate by the share with the least regret (`adaptive`). The others have an
-    assumption of their own or more noise, and move it only where the log contradicts it (`moved`).
+    well, and move the estimate by the share with the least regret (`adaptive`), as whole rankings do in the
+    end. The others have an assumption of their own, and move it only where the log contradicts it.
     """
     weights, steps, own_weights = np.eye(len(summary.members))[0], [], own_position(summary)
     if own_weights is not None and summary.occurred[own_weights]:
         step, move = step_to(summary, weights, own_weights)
         steps.append(replace(step, share=adaptive(summary, weights, move)))
         weights = weights + steps[-1].share * move
-    weights, further = combined(summary, weights, 1, unknown)
+    weights, further = combined(summary, weights, 1, unknown, estimate=True)
     return weights, [*steps, *further]
 
 
