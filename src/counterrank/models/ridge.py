@@ -162,20 +162,20 @@ def likelihoods(fits: Sequence[Ridge], prior: Floats) -> Floats:
     loss = np.array([fit.loss.sum() for fit in fits])
     noise = max(float(loss.min()) / max(float(fits[0].size.sum()), 1.0), 1e-300)
     likely = prior * np.exp(-0.5 * (loss - loss.min()) / noise)
-    kept = np.maximum(likely / likely.sum() - settings.LEAST_SHARE, 0.0)
-    return np.asarray(kept / kept.sum())
+    shares = np.maximum(likely / likely.sum() - settings.LEAST_SHARE, 0.0)
+    return np.asarray(shares / shares.sum())
 
 
 def averaged(fits: list[Ridge], shares: Floats) -> Ridge:
     """Return the average of fits, whose loss is at most the average of theirs and whose doubts add by share."""
-    kept = [(fit, float(share)) for fit, share in zip(fits, shares, strict=True) if share]
-    if len(kept) == 1:
-        return kept[0][0]
-    coef = np.asarray(sum(share * fit.coef for fit, share in kept))
-    loss = np.asarray(sum(share * fit.loss for fit, share in kept))
+    by_share = [(fit, float(share)) for fit, share in zip(fits, shares, strict=True) if share]
+    if len(by_share) == 1:
+        return by_share[0][0]
+    coef = np.asarray(sum(share * fit.coef for fit, share in by_share))
+    loss = np.asarray(sum(share * fit.loss for fit, share in by_share))
     posteriors = tuple(
         replace(posterior, share=share**0.5 * posterior.share)
-        for fit, share in kept
+        for fit, share in by_share
         for posterior in fit.posteriors
     )
     return Ridge(coef, loss, fits[0].size, posteriors)

@@ -371,9 +371,9 @@ def _positions(
     members, sums, block = table.members, table.sums, table.block
     alpha, base = table.summary.alpha, block.keys[0]
     share = alpha / max(float(alpha @ alpha), 1e-300)
-    both = np.stack([decision.weights, decision.centre], axis=1)
-    local = members.position_means[:, 1:] @ both
-    total = members.value[1 : 1 + len(members.names)] @ both
+    combinations = np.stack([decision.weights, decision.centre], axis=1)
+    local = members.position_means[:, 1:] @ combinations
+    total = members.value[1 : 1 + len(members.names)] @ combinations
     values, centres = (local + np.outer(share, total - alpha @ local)).T.tolist()
     step = np.zeros(len(sums.keys))
     if AIMED in members.names:
