@@ -92,6 +92,14 @@ def test_a_fold_is_compared_by_the_models_that_count(log):
     assert little.predict(View(log, "new"), 1).totals.shape == (1, N)
     np.testing.assert_allclose(little.predict(View(log, "new"), 1).mean[:, 0], 3.0)
     assert little.predict(View(log, "new")).totals.shape == (2, N)
+    shares = [
+        replace(little, shares=np.array([1.0 - share, share])).supported().shares
+        for share in (0.001 + 1e-9, 0.0015, 0.002)
+    ]
+    # No model comes with a jump.
+    np.testing.assert_allclose(
+        [each[1] for each in shares], [0.0, 0.00075 / 0.99925, 0.002], atol=1e-8
+    )
     assert little.fold_draws == 2 and replace(little, draws=1).fold_draws == 1
 
 

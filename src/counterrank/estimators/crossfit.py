@@ -172,10 +172,10 @@ class ModelAverage:
 
     def supported(self) -> "ModelAverage":
         """Return the average of the models that the log does not contradict."""
-        # They come and go with a share of nothing.
-        beyond = np.maximum(self.shares - DEFAULTS.least_share, 0.0)
-        numbers = np.flatnonzero(beyond)
-        shares = beyond[numbers]
+        # They come and go with a share of nothing, and have all of it from twice the least share on.
+        shares = self.shares * np.clip(self.shares / DEFAULTS.least_share - 1.0, 0.0, 1.0)
+        numbers = np.flatnonzero(shares)
+        shares = shares[numbers]
         return ModelAverage(tuple(self.models[j] for j in numbers), shares / shares.sum())
 
 
