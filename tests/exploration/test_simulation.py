@@ -9,7 +9,7 @@ from tests.exploration.test_plan import made
 import counterrank as cr
 from counterrank.evaluation import detectable
 from counterrank.exploration import DetectableLift
-from counterrank.exploration.simulation import SimulatedError, drawn_rewards
+from counterrank.exploration.predictions import SimulatedError, drawn_rewards
 
 
 @pytest.mark.parametrize("logger", ["top", "plackett-luce:temperature=0.3"])

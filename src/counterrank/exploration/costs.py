@@ -73,16 +73,16 @@ class Costs:
     def _cost_from_log(self, spec: PolicySpec) -> Cost | None:
         policy = Scored(self.logger.candidates, self.logger.scores, spec)
         try:
-            estimate = Auto().estimate(self.log.with_targets({NAME: policy}), NAME)
+            estimate = Auto().estimate(
+                self.log.with_targets({NAME: policy}), NAME, level=self.level
+            )
         except CounterrankError:
             return None
         if not estimate.estimable or estimate.lift is None:
             return None
         lift = estimate.lift
-        df = max(self.log.n - 1, 1)
-        half = bias_aware_half(lift.stderr, estimate.allowance, self.level, df)
-        ends = (-(lift.value + half) / self.value, -(lift.value - half) / self.value)
-        return Cost(-lift.value / self.value, *ends, "log")
+        value, low, high = (-end / self.value for end in (lift.value, lift.high, lift.low))
+        return Cost(value, low, high, "log")
 
     def _cost_from_models(self, spec: PolicySpec) -> Cost:
         alpha, average = self.log.position_weights, self.models.models

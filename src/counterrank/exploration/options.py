@@ -238,18 +238,13 @@ def drop_small_shares(
 
     used = weight > 0
     probs, weight = probs[:, used], weight[used]
-    best = np.array(shares)
+    best, alone = np.array(shares), np.eye(len(shares))
     limit = max(budget, float(best @ loss)) * (1 + TRIFLE)
     for component in np.argsort(shares)[:-1]:
-        heirs = [heir for heir in np.flatnonzero(best) if heir != component]
-        # The shares after each possible move.
-        moved = [
-            best + best[component] * (np.eye(len(best))[heir] - np.eye(len(best))[component])
-            for heir in heirs
-            if best[component] > 0
-        ]
-        moved = [candidate_shares for candidate_shares in moved if candidate_shares @ loss <= limit]
-        least = min(moved, key=variance, default=best)
+        # The shares after a move to each of the others.
+        moves = best + best[component] * (alone - alone[component])
+        heirs = (best > 0) & (moves @ loss <= limit) & (alone[component] == 0)
+        least = min(moves[heirs], key=variance, default=best)
         if variance(least) <= variance(best) * (1 + TRIFLE):
             best = least
     return best

@@ -39,12 +39,12 @@ from counterrank.exploration.predictions import (
     full_pages,
     item_log_prob,
     page_log_prob,
+    simulated_error,
     single_positions,
     squared_reward,
 )
 from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
 from counterrank.exploration.result import DetectableLift, ExplorationOption, ExplorationPlan
-from counterrank.exploration.simulation import simulated_error
 from counterrank.policies import (
     Candidates,
     Deterministic,
@@ -394,34 +394,23 @@ class PlanInputs:
         """Return the optimal mixtures at several budgets, for weights of pages and of single positions."""
         policies = [self.models.policy(spec) for spec in mixed]
         loss = np.array([self.costs.loss(spec) for spec in mixed])
-        target_pages = [drawn_pages for name in self.targets for drawn_pages in self.targets[name]]
+        targets = [drawn_pages for ranker in self.targets.values() for drawn_pages in ranker]
         alpha, models = self.log.position_weights, self.models
         # pi(page) E[Y^2] (n, S): its mean of 1 / p_0 is E_0[w^2 Y^2].
-        pages = [
-            np.exp(drawn_pages.log_prob) * squared_reward(drawn_pages.q, models, alpha)
-            for drawn_pages in target_pages
-        ]
-        # pi(a_k at k) E[r_k^2] (n, S, K).
-        places = [
-            np.exp(drawn_pages.item_log_prob) * drawn_pages.q * alpha**2 * models.square
-            for drawn_pages in target_pages
-        ]
+        pages = [np.exp(t.log_prob) * squared_reward(t.q, models, alpha) for t in targets]
         kinds = [("optimum for whole pages", pages, page_log_prob)]
         if self.by_place:
+            # pi(a_k at k) E[r_k^2] (n, S, K).
+            places = [np.exp(t.item_log_prob) * t.q * alpha**2 * models.square for t in targets]
             kinds.append(("optimum for places", places, item_log_prob))
         mixtures = []
         for kind, needs, log_prob in kinds:
-            weight = np.concatenate([need.ravel() for need in needs])
+            weight = np.concatenate(needs, axis=None)
             weight = weight / max(float(weight.sum()), 1e-300)
-            probs = np.stack(
+            probs = np.exp(
                 [
-                    np.concatenate(
-                        [
-                            np.exp(log_prob(p, drawn_pages.pages)).ravel()
-                            for drawn_pages in target_pages
-                        ]
-                    )
-                    for p in policies
+                    np.concatenate([log_prob(policy, t.pages) for t in targets], axis=None)
+                    for policy in policies
                 ]
             )
             for level in settings.LEVELS:

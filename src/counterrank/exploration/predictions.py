@@ -24,6 +24,11 @@ Expected rewards are those of several reward models, as fitted by `auto`. The se
 are estimated from the log: E[r_k^2] = own_k q_k and E[r_k r_l] = pair_kl q_k q_l with the expected
 rewards q. This covers pages with at most one click (pair = 0), independent clicks (pair = 1) and users
 who differ in how much they click (pair > 1).
+
+Formulas for weights promise more than `auto` keeps: its interval has room for the errors of its models and
+for the choice of its members. So rankings are drawn from the option for requests of the log, rewards from
+the reward models, and `auto` estimates the targets on them. Its standard error and its allowance both fall
+with the root of the rows (`plan_for` says how far), which leads from the drawn rows to any number of them.
 """
 
 from __future__ import annotations
@@ -36,8 +41,10 @@ from functools import cached_property
 import numpy as np
 
 from counterrank.common.arrays import Floats, Ints
+from counterrank.common.errors import CounterrankError
 from counterrank.data.log import RankingLog
-from counterrank.estimators import ModelAverage, fit_pages, folds_of
+from counterrank.estimators import ModelAverage, fit_pages, folds_of, get_estimator
+from counterrank.evaluation import detectable
 from counterrank.models import Rankings, rankings_of
 from counterrank.policies import Policy, PolicySpec, Scored, attraction, cut
 
@@ -101,19 +108,26 @@ def full_pages(
     reached = np.isfinite(weight)
     mean = target.q @ alpha
     light = np.minimum(ratio(page_log_prob(target.policy, option.pages), option.log_prob), RAREST)
-    second = (
-        _second(light, squared_reward(option.q, models, alpha)).mean()
-        + _second_of_target(weight, squared_reward(target.q, models, alpha)).mean()
+    second = _second(light, squared_reward(option.q, models, alpha)) + _second_of_target(
+        weight, squared_reward(target.q, models, alpha)
     )
     lift = float(np.where(reached, mean, 0.0).mean() - (option.q @ alpha).mean())
     missing = float(np.where(reached, 0.0, mean).mean())
-    heavy = float(np.where(reached, weight, 0.0).mean())
+    variance = float(second) - lift**2
+    return _predicted("ips", variance, missing, weight[reached], reached.size)
+
+
+def _predicted(
+    estimator: str, variance: float, bias: float, weights: Floats, size: int
+) -> PredictedError:
+    """Return the error of an estimator whose weights are these at what is reached, of `size` in all."""
+    reached, total = len(weights) / size, float(weights.sum()) / size
     return PredictedError(
-        "ips",
-        math.sqrt(max(float(second) - lift**2, 0.0)),
-        abs(missing),
-        float(reached.mean()) ** 2 / heavy if heavy > 0 else 0.0,
-        1.0 - float(reached.mean()),
+        estimator,
+        math.sqrt(max(variance, 0.0)),
+        abs(bias),
+        reached**2 / total if total > 0 else 0.0,
+        1.0 - reached,
     )
 
 
@@ -121,7 +135,7 @@ def single_positions(
     option: DrawnPages, target: DrawnPages, models: PageRewards, alpha: Floats
 ) -> PredictedError:
     """Return the predicted error of `iips`."""
-    square, shown = models.square, target.pages >= 0
+    shown = target.pages >= 0
     weight = ratio(target.item_log_prob, item_log_prob(option.policy, target.pages))
     reached = np.isfinite(weight) & shown
     # The expected reward of the target's item on pages of the option. The other items of such a page
@@ -134,10 +148,8 @@ def single_positions(
         ratio(item_log_prob(target.policy, option.pages), option.item_log_prob), RAREST
     )
     light = np.where(option.pages >= 0, light, 1.0)
-    squares = _second(light, option.q).mean(axis=(0, 1)) + _second_of_target(
-        np.where(reached, weight, np.inf), inner
-    ).mean(axis=(0, 1))
-    squares = alpha**2 * square * squares
+    squares = _second(light, option.q) + _second_of_target(np.where(reached, weight, np.inf), inner)
+    squares = alpha**2 * models.square * squares
     moved = (light - 1.0) * option.q * alpha
     products = np.einsum("nsk,nsl->kl", moved, moved) / moved[..., 0].size
     second = float(squares.sum() + (products * models.pair).sum())
@@ -145,14 +157,7 @@ def single_positions(
     lift = float((inner @ alpha).mean()) - today
     true = float((target.q @ alpha).mean()) - today
     places = max(int(shown.sum()), 1)
-    heavy = float(np.where(reached, weight, 0.0).sum()) / places
-    return PredictedError(
-        "iips",
-        math.sqrt(max(second - lift**2, 0.0)),
-        abs(lift - true),
-        (float(reached.sum()) / places) ** 2 / heavy if heavy > 0 else 0.0,
-        1.0 - float(reached.sum()) / places,
-    )
+    return _predicted("iips", second - lift**2, lift - true, weight[reached], places)
 
 
 #: Larger weights belong to pages that no log will contain.
@@ -174,16 +179,16 @@ LIGHT = 2.0
 
 
 def _second(weight: Floats, square: Floats) -> Floats:
-    """Return the terms of E_0[(w - 1)^2 r^2] for pages of the option with small weights."""
-    out: Floats = np.where(weight <= LIGHT, (np.minimum(weight, LIGHT) - 1.0) ** 2, 0.0) * square
+    """Return the part of E_0[(w - 1)^2 r^2] (...) of small weights, over pages of the option (n, S, ...)."""
+    out: Floats = (np.where(weight <= LIGHT, (weight - 1.0) ** 2, 0.0) * square).mean(axis=(0, 1))
     return out
 
 
 def _second_of_target(weight: Floats, square: Floats) -> Floats:
-    """Return the terms for pages of the target with large weights, by E_0[f] = E_t[f / w]."""
+    """Return that of large weights, over pages of the target (n, S, ...), by E_0[f] = E_t[f / w]."""
     heavy = np.isfinite(weight) & (weight > LIGHT)
     heavy_weight = np.where(heavy, weight, 1.0)
-    out: Floats = (heavy_weight - 1.0) ** 2 / heavy_weight * square
+    out: Floats = ((heavy_weight - 1.0) ** 2 / heavy_weight * square).mean(axis=(0, 1))
     return out
 
 
@@ -231,10 +236,11 @@ def _rewards_on_pages(pages: Ints, items: Ints, models: PageRewards) -> Floats:
         changed_pages = np.broadcast_to(
             pages[:, None, None, d], (n, size, K, K)
         ).copy()  # one page per place
-        displaced = changed_pages[:, :, place, place]
         # If the page already contains the item, the displaced item moves to its former position.
         changed_pages = np.where(
-            changed_pages == items[..., None], displaced[..., None], changed_pages
+            changed_pages == items[..., None],
+            changed_pages[:, :, place, place, None],
+            changed_pages,
         )
         changed_pages[:, :, place, place] = items
         q = models.mean(changed_pages.reshape(n, size * K, K)).reshape(n, size, K, K)
@@ -315,3 +321,76 @@ def second_moments(reward: Floats, q: Floats) -> tuple[Floats, Floats]:
     pair = np.divide(products, expected, out=np.ones_like(products), where=expected > 0)
     np.fill_diagonal(pair, 0.0)
     return square, pair
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedError:
+    """The standard error and the allowance of a relative lift by `auto`, from `rows` drawn rankings."""
+
+    rows: int
+    stderr: float
+    allowance: float
+
+    def detectable(self, rows: float, level: float) -> float:
+        """Return the smallest relative lift that is seen from so many rankings with a chance of 80 %."""
+        shrunk = math.sqrt(self.rows / rows)
+        return detectable(self.stderr * shrunk, allowance=self.allowance * shrunk, level=level)
+
+
+def simulated_error(
+    models: PageRewards, spec: PolicySpec, target: Policy, level: float, seed: int
+) -> SimulatedError | None:
+    """Return the error of `auto` for a target on a log that an option wrote; None where it cannot run.
+
+    Parameters
+    ----------
+    models
+        Reward models on the requests that are served.
+    spec
+        The option.
+    target
+        The policy that is evaluated, over the same requests.
+    level
+        Confidence of the interval.
+    seed
+        Seed of pages, rewards and of `auto`.
+    """
+    log = simulated_log(models, spec, np.random.default_rng([seed, 18]))
+    earned = float((log.reward @ log.position_weights).mean())
+    try:
+        estimate = get_estimator("auto").estimate(log, target, level=level, seed=seed)
+    except CounterrankError:
+        return None
+    if not (estimate.estimable and earned > 0):
+        return None
+    stderr, allowance = estimate.lift.stderr / earned, estimate.allowance / earned
+    measured = stderr > 0 and math.isfinite(stderr + allowance)
+    return SimulatedError(log.n, stderr, allowance) if measured else None
+
+
+def simulated_log(models: PageRewards, spec: PolicySpec, rng: np.random.Generator) -> RankingLog:
+    """Return the requests with pages that an option draws, and rewards that the models draw."""
+    served = models.policy(spec)
+    pages = models.pages(served, 1, rng)
+    return models.requests.changed(
+        action=pages[:, 0],
+        reward=drawn_rewards(models.mean(pages)[:, 0], models.square, rng),
+        propensity=served,
+        rewards={},
+        dists={},
+        unit=None,
+        targets={},
+        notes=(),
+    )
+
+
+def drawn_rewards(q: Floats, amounts: Floats, rng: np.random.Generator) -> Floats:
+    """Return rewards (n, K) with means q and second moments amounts * q: amounts[k], or nothing.
+
+    >>> rewards = drawn_rewards(np.full((100_000, 1), 0.5), np.array([2.0]), np.random.default_rng(0))
+    >>> rewards.mean().round(2), (rewards**2).mean().round(1), np.unique(rewards).tolist()
+    (np.float64(0.5), np.float64(1.0), [0.0, 2.0])
+    """
+    amount = np.where(amounts > 0, amounts, 1.0)
+    chance = np.clip(q / amount, 0.0, 1.0)
+    return np.where(rng.random(q.shape) < chance, amount, 0.0)
