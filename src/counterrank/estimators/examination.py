@@ -329,29 +329,23 @@ def logger_scores(batch: RankingLog, items: Ints) -> Floats | None:
     The worst of the row for no candidates. A draft has those of both teams in a last dimension: the worse the
     lower an item stands in the team's list, so that what no draft reaches is not taken for what it shows.
     """
-    logger = batch.propensity
+    logger, flat = batch.propensity, items.reshape(len(items), -1)
     if isinstance(logger, TeamDraft):
-        teams = (logger.first, logger.second)
-        return np.stack([_standing(items, team) for team in teams], axis=-1)
+        standings = []
+        for team in (logger.first, logger.second):
+            equal = flat[:, :, None] == team[:, None, :]
+            place = np.where(equal.any(axis=2), equal.argmax(axis=2), team.shape[1]) + 1.0
+            standings.append(-np.log(place).reshape(items.shape))
+        return np.stack(standings, axis=-1)
     if not isinstance(logger, Scored):
         return None
-    places = logger.candidates.locate(items).reshape(batch.n, -1)
-    first = logger.candidates.offsets[:-1]
-    of_rankings = np.where(
-        places >= 0, logger.scores[first[:, None] + np.maximum(places, 0)], -np.inf
+    sets = logger.candidates
+    worst = np.minimum.reduceat(
+        np.where(logger.scores > -np.inf, logger.scores, np.inf), sets.offsets[:-1]
     )
-    worst = np.minimum.reduceat(np.where(logger.scores > -np.inf, logger.scores, np.inf), first)
-    scores: Floats = np.maximum(of_rankings, worst[:, None]).reshape(np.shape(items))
-    return scores
-
-
-def _standing(items: Ints, team: Ints) -> Floats:
-    """Return minus the logarithm of the place of items (n, ...) in a team's lists (n or 1, R), from 1."""
-    flat = items.reshape(len(items), -1)
-    equal = flat[:, :, None] == team[:, None, :]
-    place = np.where(equal.any(axis=2), equal.argmax(axis=2), team.shape[1]) + 1.0
-    standing: Floats = -np.log(place).reshape(items.shape)
-    return standing
+    # `fmax` and not `maximum`: no candidates have no score.
+    shown = np.fmax(sets.values_at(logger.scores, sets.locate(flat)), worst[:, None])
+    return shown.reshape(items.shape)
 
 
 def _rankings(batch: RankingLog) -> Rankings:

@@ -60,9 +60,9 @@ def certify(
     evidence = (
         (value, stderr, rows) if choice.agreed else (choice.lift, choice.error, learning.log.n)
     )
-    total = learning.log.n + rows
-    short = low <= 0 or not choice.agreed
-    more_rows = _more_rows(*evidence, reach, total=total, distance=value - low) if short else None
+    more_rows = None
+    if low <= 0 or not choice.agreed:
+        more_rows = _more_rows(*evidence, reach, learning.log.n + rows, value - low)
     # Without a gain on both sides or without known visitors nothing is certified; a lower bound stays
     # valid when it is lowered.
     if not (choice.agreed and declared):
@@ -173,14 +173,11 @@ def _guardrail_bounds(
         expectation = None
         if grade == "free":
             learning_sums = before.get((rail.guardrail.text, rail.group), np.empty(0))
-            has_spread = len(learning_sums) > 1
-            spread, mean = (
-                (float(learning_sums.std(ddof=1)), float(learning_sums.mean()))
-                if has_spread
-                else (1.0, 0.0)
-            )
+            spread, mean = 1.0, 0.0
+            if len(learning_sums) > 1:
+                spread, mean = float(learning_sums.std(ddof=1)) or 1.0, float(learning_sums.mean())
             # The largest possible weight of best of m is m.
-            expectation = rail.lowest(float(choice.m)), spread or 1.0, mean
+            expectation = rail.lowest(float(choice.m)), spread, mean
         sums = certifying.unit_sums(rail.margins(weight))
         low = lower_bound(sums, counts, error_share, expectation, rng)
         bounds.append(rail.bound(weight, low))
@@ -200,7 +197,7 @@ def _reach(level: float, grade: str, counts: Floats) -> float:
 
 
 def _more_rows(
-    value: float, stderr: float, rows: int, reach: float, *, total: int, distance: float
+    value: float, stderr: float, rows: int, reach: float, total: int, distance: float
 ) -> int | None:
     """Return the approximate number of rows of a log that certifies this gain, or None without a gain.
 
@@ -209,9 +206,8 @@ def _more_rows(
     """
     if value <= 0 or stderr <= 0:
         return None
-    spread = stderr * math.sqrt(rows)
     # Twice the number of rows at which the bound is above zero with probability one half.
-    certify = 2.0 * (reach * spread / value) ** 2
+    certify = 2.0 * rows * (reach * stderr / value) ** 2
     required = certify / (1.0 - settings.LEARN_SHARE)
     return math.ceil(max(required, total * max(distance / value, 1.0) ** 2))
 

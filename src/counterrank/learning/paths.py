@@ -20,7 +20,7 @@ from counterrank.data.source import reporter
 from counterrank.learning.result import GuardrailBound
 from counterrank.metrics import Guardrail, Metrics, measured
 from counterrank.models import policy_draws
-from counterrank.policies import Policy, RowRandom, drawn_weight, without_rounding
+from counterrank.policies import Policy, RowRandom, drawn_weight, draws_below, without_rounding
 
 #: A function of rows (b,) and rankings (b, D, K) that returns list values (b, D).
 ListValue = Callable[[Ints, Ints], Floats]
@@ -86,11 +86,8 @@ def draw(
         drawn = without_rounding(value(rows, policy_draws(block, policy, draws, seeds)))
         # Ties are broken by random keys, so that ranks are uniform under the logger for any q.
         keys = RowRandom(block.numbers, [*seeds, _TIES]).random((len(rows), 1 + draws))
-        tied = (drawn == logged_scores) & (keys[:, 1:] < keys[:, :1])
-        logged_values[rows], below[rows] = (
-            logged_scores[:, 0],
-            ((drawn < logged_scores) | tied).sum(axis=1),
-        )
+        logged_values[rows] = logged_scores[:, 0]
+        below[rows] = draws_below(logged_scores, drawn, keys)
         ordered[rows] = np.sort(drawn, axis=1)
         progress.advance(len(rows))
     return DrawnValues(logged_values, ordered, below)

@@ -3,7 +3,7 @@
 from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy, repeated, superset_mask
 from counterrank.policies.autoregressive import Autoregressive
 from counterrank.policies.base import CAPABILITIES, Policy, SubsetResult, attraction
-from counterrank.policies.best_of import BestOf, cut, drawn_weight, without_rounding
+from counterrank.policies.best_of import BestOf, cut, drawn_weight, draws_below, without_rounding
 from counterrank.policies.candidates import Candidates, ItemFeatures
 from counterrank.policies.factored import (
     EpsilonGreedy,
@@ -49,6 +49,7 @@ __all__ = [
     "attraction",
     "cut",
     "drawn_weight",
+    "draws_below",
     "Candidates",
     "ClosedFormPolicy",
     "Deterministic",

@@ -193,12 +193,11 @@ def fillings(
         if not len(value):
             break
         probs = policy.next_probs(np.full(len(value), row), prefixes)
-        if not is_requested and not policy.replacement:
-            probs[:, requested_items[k + 1 :][mask[k + 1 :]]] = 0.0
         if is_requested:
-            keep = np.flatnonzero(probs[:, requested_items[k]] > 0)
-            chosen, chance = np.full(len(keep), requested_items[k]), probs[keep, requested_items[k]]
-        elif uniforms is None:
+            probs[:, np.arange(policy.n_items) != requested_items[k]] = 0.0
+        elif not policy.replacement:
+            probs[:, requested_items[k + 1 :][mask[k + 1 :]]] = 0.0
+        if is_requested or uniforms is None:
             keep, chosen = np.nonzero(probs > 0)
             chance = probs[keep, chosen]
         else:

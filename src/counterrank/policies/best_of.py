@@ -103,10 +103,8 @@ class BestOf(Policy):
         return chosen
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
-        drawn = self._drawn(self.rows, length, rng, size * self.m)
-        return self.serve(
-            drawn.reshape(self.n_rows * size, self.m, length), np.repeat(self.rows, size)
-        ).reshape(self.n_rows, size, length)
+        drawn = self._drawn(self.rows, length, rng, size * self.m).reshape(-1, self.m, length)
+        return self.serve(drawn, np.repeat(self.rows, size)).reshape(-1, size, length)
 
     def serve(self, drawn: Ints, rows: Ints | None = None) -> Ints:
         """Return the best of the rankings (n, m, K) for each row: (n, K); the first of equal scores."""
@@ -121,13 +119,9 @@ class BestOf(Policy):
             raise PolicyError(f"the policy has {self.n_rows} rows and the actions {len(items)}")
         if self.n_rows != len(items):
             return self.take(np.zeros(len(items), np.int64)).joint_weight(items)
-        logged_scores = self._scored(self.rows, items[:, None, :])[:, 0]
+        logged_scores = self._scored(self.rows, items[:, None, :])
         reference, keys = self._reference(items.shape[1], (items >= 0).sum(axis=1))
-        ties = reference == logged_scores[:, None]
-        below = ((reference < logged_scores[:, None]) | (ties & (keys[:, 1:] < keys[:, :1]))).sum(
-            axis=1
-        )
-        return drawn_weight(below, self.draws, self.m)
+        return drawn_weight(draws_below(logged_scores, reference, keys), self.draws, self.m)
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:
         raise self.refusal("sets of positions")
@@ -175,12 +169,16 @@ class BestOf(Policy):
                 # A row's draws depend on its number only, so they are the same in any block.
                 rng = RowRandom(self.numbers[rows], [self.seed, length])
                 drawn = cut(self._drawn(rows, length, rng, self.draws), ends[block])
-                scores[block], keys[block] = (
-                    self._scored(rows, drawn),
-                    rng.random(keys[block].shape),
-                )
+                scores[block] = self._scored(rows, drawn)
+                keys[block] = rng.random(keys[block].shape)
             self._references[key] = scores, keys
         return self._references[key]
+
+
+def draws_below(logged: Floats, drawn: Floats, keys: Floats) -> Ints:
+    """Return how many drawn scores (n, L) are below the logged one (n, 1); keys (n, 1 + L) break ties."""
+    tied = (drawn == logged) & (keys[:, 1:] < keys[:, :1])
+    return np.asarray(((drawn < logged) | tied).sum(axis=1))
 
 
 def cut(rankings: Ints, ends: Ints) -> Ints:

@@ -185,17 +185,19 @@ class Candidates:
         The value is NaN for padding, missing codes and items that are not candidates.
         """
         places = self.locate(items)
-        first = self.offsets[:-1].reshape((-1,) + (1,) * (places.ndim - 1))
-        entries = np.where(places < 0, 0, first + places)
-        return [
+        columns = []
+        for values in self.features.values():
+            shown = self.values_at(values, places)
             # A code of -1 is a missing label, and a number may be negative.
-            np.where(
-                (places >= 0) & ((values.dtype.kind == "f") | (values[entries] >= 0)),
-                values[entries],
-                np.nan,
+            columns.append(
+                shown if values.dtype.kind == "f" else np.where(shown < 0, np.nan, shown)
             )
-            for values in self.features.values()
-        ]
+        return columns
+
+    def values_at(self, values: NDArray[Any], places: Ints) -> Floats:
+        """Return an array's values (N,) at places (n, ...) in each row's list, NaN where they are negative."""
+        first = self.offsets[:-1].reshape((-1,) + (1,) * (places.ndim - 1))
+        return np.where(places < 0, np.nan, values[np.where(places < 0, 0, first + places)])
 
     def dense(self, values: NDArray[Any], fill: float, width: int = 0) -> Floats:
         """Return values (N,) as a table with a row for each list, padded with `fill` to at least `width`."""

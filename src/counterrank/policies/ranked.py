@@ -168,28 +168,26 @@ class RandTopN(RankedPolicy):
     def event(self, items: Ints, mask: Bools) -> Floats:
         from scipy.special import gammaln
 
-        top = np.minimum(self.lengths, self.top)[:, None]
-        position = np.arange(items.shape[1])
-        shuffled = mask & (position < top)
-        fits = np.where(shuffled, (items >= 0) & (items < top), items == position) | ~mask
-        unmasked = np.maximum(top[:, 0] - shuffled.sum(axis=1), 0)
+        top, position = np.minimum(self.lengths, self.top), np.arange(items.shape[1])
+        shuffled = mask & (position < top[:, None])
+        fits = np.where(shuffled, (items >= 0) & (items < top[:, None]), items == position) | ~mask
+        unmasked = np.maximum(top - shuffled.sum(axis=1), 0)
         possible = fits.all(axis=1) & ~repeated(np.where(mask, items, -1))
         # Logarithms of factorials, because 21! overflows a 64-bit integer.
-        return np.where(possible, gammaln(unmasked + 1) - gammaln(top[:, 0] + 1), -np.inf)
+        return np.where(possible, gammaln(unmasked + 1) - gammaln(top + 1), -np.inf)
 
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         drawn = self.base(length, size)
         # The number of random keys per row must not depend on the padding of the table, so that the
         # draws of a row do not depend on its batch.
-        keys = np.zeros(drawn.shape)
-        width = min(self.top, drawn.shape[2])
-        count = min(self.top, max(_MAX_KEYS, drawn.shape[2]))
-        keys[:, :, :width] = rng.random((*drawn.shape[:2], count))[:, :, :width]
-        position = np.arange(drawn.shape[2])
-        fixed = position >= np.minimum(self.lengths, self.top)[:, None, None]
+        n, _, R = drawn.shape
+        count = min(self.top, max(_MAX_KEYS, R))
         # Keys are below 1, so that fixed places sort after them and keep their order.
-        order = np.argsort(np.where(fixed, position + 1.0, keys), axis=2)
-        return np.take_along_axis(drawn, order, axis=2)[:, :, :length]
+        keys = np.broadcast_to(np.arange(R) + 1.0, drawn.shape).copy()
+        random_keys = rng.random((n, size, count))[:, :, :R]
+        shuffled = np.arange(R)[: self.top] < self.lengths[:, None, None]
+        np.copyto(keys[:, :, : self.top], random_keys, where=shuffled)
+        return np.take_along_axis(drawn, np.argsort(keys, axis=2), axis=2)[:, :, :length]
 
 
 class UniformPermutation(RandTopN):
@@ -479,12 +477,11 @@ class TeamDraft(ClosedFormPolicy):
     @classmethod
     def by_scores(cls, candidates: Candidates, first: Floats, second: Floats) -> Self:
         """Return the draft of two rankers, which place candidates by their scores, one per candidate."""
-        rankings = []
-        for scores in (first, second):
-            place = best_first(candidates.dense(scores, -np.inf))
-            index = np.minimum(candidates.offsets[:-1, None] + place, len(candidates.items) - 1)
-            rankings.append(np.where(place < 0, -1, candidates.items[index]))
-        return cls(rankings[0], rankings[1], candidates.n_items)
+        first, second = (
+            candidates.global_items(best_first(candidates.dense(scores, -np.inf)))
+            for scores in (first, second)
+        )
+        return cls(first, second, candidates.n_items)
 
     def check(self) -> None:
         check_rankings(self.first, self.n_items)

@@ -57,14 +57,11 @@ def position_matrix(policy: Policy, actions: Ints) -> Floats:
     lengths = (actions >= 0).sum(axis=1)
     out = np.zeros((n, K, K))
     for length in np.unique(lengths):
-        rows = np.flatnonzero(lengths == length)
-        policy_of_length, items = policy.take(rows), actions[rows, :length]
-        k = np.arange(length)
+        rows, k = np.flatnonzero(lengths == length), np.arange(length)
+        policy_of_length = policy.take(rows)
         for turn in range(length):
             places = (k + turn) % length
-            turned = np.empty_like(items)
-            turned[:, places] = items
-            out[rows[:, None], k, places] = np.exp(policy_of_length.position_log_prob(turned))[
-                :, places
-            ]
+            turned = np.roll(actions[rows, :length], turn, axis=1)
+            chances = np.exp(policy_of_length.position_log_prob(turned))
+            out[rows[:, None], k, places] = chances[:, places]
     return out

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import PolicyError
 from counterrank.common.messages import item_name, row_name
-from counterrank.policies.arrays import as_actions, as_masks
+from counterrank.policies.arrays import EVERYTHING, as_actions, as_masks
 from counterrank.policies.base import CAPABILITIES, Policy, Rows, SubsetResult, finite_only
 from counterrank.policies.candidates import Candidates
 from counterrank.policies.factored import LARGEST_SCORE, not_scores
@@ -56,7 +56,7 @@ class Scored(Policy):
         self.scores: Floats = _check_scores(candidates, scores, name, partly=partly)
         self.factored, self.deterministic = spec.kind in FACTORED_KINDS, spec.deterministic
         has_table = self.factored and candidates.n_items <= MAX_TABLE
-        self.capabilities = CAPABILITIES if has_table else CAPABILITIES - {"dist"}
+        self.capabilities = CAPABILITIES if has_table else EVERYTHING
 
     def tied(self, length: int) -> Bools:
         """Return True for the rows (n,) in which tied scores affect rankings of `length` positions.
@@ -67,12 +67,11 @@ class Scored(Policy):
         [False, True]
         """
         if self.spec.parts:
-            tied = np.zeros(self.n_rows, dtype=bool)
-            for share, component in self.spec.parts:
-                if share > 0:
-                    tied |= Scored(self.candidates, self.scores, component, partly=True).tied(
-                        length
-                    )
+            components = (
+                Scored(self.candidates, self.scores, component, partly=True)
+                for _, component in self.spec.parts
+            )
+            tied: Bools = np.any([component.tied(length) for component in components], axis=0)
             return tied
         options, kind = self.spec.options, self.spec.kind
         # Ties matter between a place in [first, last) and the next one. Other kinds of policies draw
@@ -86,10 +85,9 @@ class Scored(Policy):
         }.get(kind, (0, 0))
         row = np.repeat(np.arange(self.n_rows), self.candidates.counts)
         ordered = self.scores[np.lexsort((-self.scores, row))]
-        place = np.arange(len(row)) - self.candidates.offsets[row]
+        place = (np.arange(len(row)) - self.candidates.offsets[row])[:-1]
         equal = (ordered[1:] == ordered[:-1]) & (row[1:] == row[:-1]) & np.isfinite(ordered[1:])
-        matters = (first <= place[:-1]) & (place[:-1] < last)
-        return np.bincount(row[:-1][equal & matters], minlength=self.n_rows) > 0
+        return np.isin(np.arange(self.n_rows), row[:-1][equal & (first <= place) & (place < last)])
 
     @property
     def unscored(self) -> Bools:
@@ -156,22 +154,19 @@ class Scored(Policy):
             return super().dist()
         out = np.zeros((self.n_rows, self.n_actions))
         for block in self.candidates.blocks():
-            block_policy = self.take(block)
-            table, counts = block_policy._dense(1).dist(), block_policy.candidates.counts
-            rows = block.start + np.repeat(np.arange(block_policy.n_rows), counts)
-            out[rows, block_policy.candidates.items] = table[
-                np.arange(table.shape[1]) < counts[:, None]
-            ]
+            policy = self.take(block)
+            table, counts = policy._dense(1).dist(), policy.candidates.counts
+            rows, places = np.nonzero(np.arange(table.shape[1]) < counts[:, None])
+            out[block.start + rows, policy.candidates.items] = table[rows, places]
         return out
 
     def attraction(self, items: Ints) -> Floats:
         bound = self if self.n_rows == len(items) else self.take(np.zeros(len(items), np.int64))
-        places, first = bound.candidates.locate(items), bound.candidates.offsets[:-1]
-        shown = bound.scores[np.where(places < 0, 0, first[:, None, None] + places)]
-        finite = np.isfinite(bound.scores)
+        shown = bound.candidates.values_at(bound.scores, bound.candidates.locate(items))
+        first, finite = bound.candidates.offsets[:-1], np.isfinite(bound.scores)
         sums = np.add.reduceat(np.where(finite, bound.scores, 0.0), first)
         mean = sums / np.maximum(np.add.reduceat(finite, first, dtype=np.int64), 1)
-        return finite_only(places, shown - mean[:, None, None])
+        return finite_only(items, shown - mean[:, None, None])
 
     def _by_length(self, length: int) -> Iterator[tuple[slice | Ints, Self]]:
         """Yield blocks of rows with their policies; rows too short for a swap form their own blocks."""
@@ -250,15 +245,14 @@ def _check_scores(candidates: Candidates, scores: ArrayLike, name: str, *, partl
         bad &= ~np.isnan(values)
     if bad.any():
         _refuse(candidates, values, name, bad)
-    if (values == -np.inf).any():
-        # `reduceat` requires that no list is empty, which Candidates ensures.
-        eligible = np.logical_or.reduceat(values != -np.inf, candidates.offsets[:-1])
-        if not eligible.all():
-            row = candidates.start + int(np.argmin(eligible))
-            raise PolicyError(
-                f"{row_name(row)}: every '{name}' is -inf, so that no item could be shown",
-                remedy="drop the row",
-            )
+    # `reduceat` requires that no list is empty, which Candidates ensures.
+    eligible = np.logical_or.reduceat(values != -np.inf, candidates.offsets[:-1])
+    if not eligible.all():
+        row = candidates.start + int(np.argmin(eligible))
+        raise PolicyError(
+            f"{row_name(row)}: every '{name}' is -inf, so that no item could be shown",
+            remedy="drop the row",
+        )
     return values
 
 

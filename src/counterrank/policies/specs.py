@@ -90,9 +90,9 @@ class PolicySpec:
     def deterministic(self) -> bool:
         """Whether the policy has only one possible ranking, so that weights are undefined."""
         noise = {"epsilon": "epsilon", "swap": "probability"}
-        if self.kind == MIXTURE:
+        if self.parts:
             # Deterministic components rank by the same scores, so they show the same ranking.
-            return all(component.deterministic for share, component in self.parts if share > 0)
+            return all(component.deterministic for _, component in self.parts)
         return self.kind == "top" or (self.kind in noise and self.options[noise[self.kind]] == 0)
 
     @property
@@ -102,7 +102,7 @@ class PolicySpec:
             return self.path
         if self.teams:
             return f"{self.kind}:of={'+'.join(self.teams)}"
-        if self.kind == MIXTURE:
+        if self.parts:
             return "+".join(f"{_digits(share)}*{component.text}" for share, component in self.parts)
         options = ",".join(f"{name}={_digits(value)}" for name, value in self.options.items())
         return f"{self.kind}:{options}" if options else self.kind
@@ -143,11 +143,9 @@ class PolicySpec:
 
     def dense(self, scores: Floats, length: int) -> Policy:
         """Return the policy of scores (n, C), -inf if not eligible, for rankings of `length` positions."""
-        if self.kind == MIXTURE:
-            return Mixture(
-                [component.dense(scores, length) for _, component in self.parts],
-                [share for share, _ in self.parts],
-            )
+        if self.parts:
+            shares, components = zip(*self.parts, strict=True)
+            return Mixture([component.dense(scores, length) for component in components], shares)
         if self.kind == "plackett-luce":
             return PlackettLuce(scores, self.options["temperature"])
         if self.kind == "shuffle":
@@ -181,7 +179,7 @@ def _digits(value: float) -> str:
     return repr(float(value)).removesuffix(".0")
 
 
-def parse_policy(text: str) -> PolicySpec:
+def parse_policy(text: str, where: str = "") -> PolicySpec:
     """Return the spec of KIND[:option=value,...] or of a policy file.
 
     Parameters
@@ -189,6 +187,8 @@ def parse_policy(text: str) -> PolicySpec:
     text
         A spec as on the command line (`--policy NAME=SPEC`): "plackett-luce:temperature=2", "top", a
         mixture with shares of the traffic ("0.98*top+0.02*shuffle"), or the path of a policy file.
+    where
+        What messages call it; by default the text.
 
     Returns
     -------
@@ -207,10 +207,8 @@ def parse_policy(text: str) -> PolicySpec:
     >>> [share for share, part in parse_policy("0.9*top+0.1*shuffle").parts]
     [0.9, 0.1]
     """
-    return _parse_spec(text.strip(), f"policy '{text.strip()}'")
-
-
-def _parse_spec(text: str, where: str) -> PolicySpec:
+    text = text.strip()
+    where = where or f"policy '{text}'"
     if text.endswith(_FILES):
         return PolicySpec(FILE, path=text)
     if "*" in text:
@@ -312,7 +310,7 @@ def policy_from_table(table: Mapping[str, Any], where: str) -> PolicySpec:
     assignments = [f"{name}={value}" for name, value in table.items() if name != "kind"]
     if kind.endswith(_FILES) and assignments:
         raise ConfigError(f"{where}: a policy file takes no options, got {', '.join(assignments)}")
-    return _parse_spec(f"{kind}:{','.join(assignments)}" if assignments else kind, where)
+    return parse_policy(f"{kind}:{','.join(assignments)}" if assignments else kind, where)
 
 
 def _spec_of_kind(kind: str, texts: Mapping[str, str], where: str) -> PolicySpec:

@@ -78,17 +78,18 @@ REGISTRY: tuple[type[ArrayPolicy], ...] = (
 )
 
 
+_BY_NAME = {kind.__name__: kind for kind in REGISTRY}
+
+
 def kinds() -> list[str]:
     """Return the names of all policies that can be stored; those of plug-ins are last."""
-    built_in = [kind.__name__ for kind in REGISTRY]
-    return [*built_in, *plugins.plugins_of(plugins.POLICIES, reserved=built_in)]
+    return [*_BY_NAME, *plugins.plugins_of(plugins.POLICIES, reserved=_BY_NAME)]
 
 
 def policy_class(kind: str) -> type[ArrayPolicy]:
     """Return the class of a stored policy of this kind, from this package or a plug-in."""
-    for built_in in REGISTRY:
-        if built_in.__name__ == kind:
-            return built_in
+    if kind in _BY_NAME:
+        return _BY_NAME[kind]
     if kind not in kinds():
         raise PolicyError(f"unknown policy kind '{kind}'; known: {', '.join(kinds())}")
     entry_point = plugins.plugins_of(plugins.POLICIES)[kind]
@@ -170,7 +171,7 @@ def load_policy(path: str | os.PathLike[str]) -> Any:
     Uniform(rows=1, actions=3)
     """
     if os.fspath(path).lower().endswith(".json"):
-        return _from_json(path, _json(path))
+        return _from_json(path)
     try:
         source = io.BytesIO(stores.read_bytes(path)) if stores.is_url(path) else path
         with zipfile.ZipFile(source) as packed:
@@ -192,24 +193,14 @@ def load_policy(path: str | os.PathLike[str]) -> Any:
         raise PolicyError(f"{path} is not a stored policy: {first_line(problem)}") from problem
 
 
-def _json(path: str | os.PathLike[str]) -> Any:
+def _from_json(path: str | os.PathLike[str]) -> Any:
+    """Return the policy of a JSON file, by its schema: a spec, a learned policy, or that of a plug-in."""
     try:
         if stores.stamp(path)[0] > _HARMLESS:
-            raise PolicyError(f"{path} is larger than any policy")
-        return json.loads(stores.read_bytes(path))
-    except PolicyError:
-        raise
-    except OSError as problem:
-        raise PolicyError(f"cannot read {path}: {problem.strerror or problem}") from problem
-    except (ValueError, RecursionError) as problem:
-        raise PolicyError(f"{path} is no policy file: {problem}") from problem
-
-
-def _from_json(path: str | os.PathLike[str], data: Any) -> Any:
-    """Return the policy of a JSON file, by its schema: a spec, a learned policy, or that of a plug-in."""
-    schema = data.get("schema") if isinstance(data, dict) else None
-    formats = plugins.plugins_of(plugins.POLICY_FILES)
-    try:
+            raise PolicyError("this file is larger than any policy")
+        data = json.loads(stores.read_bytes(path))
+        schema = data.get("schema") if isinstance(data, dict) else None
+        formats = plugins.plugins_of(plugins.POLICY_FILES)
         if schema == EXPLORATION:
             text = data.get("policy")
             spec = parse_policy(text) if isinstance(text, str) else None
@@ -218,12 +209,16 @@ def _from_json(path: str | os.PathLike[str], data: Any) -> Any:
             return spec
         if isinstance(schema, str) and schema in formats:
             return plugins.load(formats[schema], PolicyError).from_dict(data)
+        raise PolicyError(
+            f"this is no policy file: schema {schema!r}, known are "
+            f"{', '.join([EXPLORATION, *formats])}"
+        )
+    except OSError as problem:
+        raise PolicyError(f"cannot read {path}: {problem.strerror or problem}") from problem
     except (ConfigError, PolicyError) as problem:
         raise PolicyError(f"{path}: {problem}") from problem
-    raise PolicyError(
-        f"{path} is no policy file: schema {schema!r}, known are "
-        f"{', '.join([EXPLORATION, *formats])}"
-    )
+    except (ValueError, RecursionError) as problem:
+        raise PolicyError(f"{path} is no policy file: {problem}") from problem
 
 
 def spec_in_file(spec: PolicySpec) -> PolicySpec:

@@ -173,10 +173,9 @@ class Choices:
                     "one half of the log has no ranking whose first item is among its candidates; "
                     "more rows are needed, or the candidates belong to other requests"
                 )
-            pieces = [
-                self.tastes.matrix(piece) for piece, _ in _blocks(training, self.tastes.width)
-            ]
-            self.parts.append((training, np.concatenate(pieces)))
+            blocks = _blocks(training, self.tastes.width)
+            x = np.concatenate([self.tastes.matrix(block) for block, _ in blocks])
+            self.parts.append((training, x))
 
     @cached_property
     def model(self) -> CandidateModel:
@@ -288,8 +287,7 @@ def _raw_features(log: RankingLog, names: tuple[str, ...]) -> Floats:
     sets = _sets(log)
     columns: list[Any] = [_scores(log)] if names[0] == SCORES else []
     for name, values in sets.features.items():
-        coded = name in sets.categories
-        columns.append(np.where(values < 0, np.nan, values) if coded else values)
+        columns.append(np.where(values < 0, np.nan, values) if name in sets.categories else values)
     if log.item_features is not None:
         columns.append(log.item_features.lookup(sets.items.astype(np.int64)))
     raw: Floats = np.column_stack(columns).astype(np.float64)

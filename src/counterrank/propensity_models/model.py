@@ -142,11 +142,8 @@ class PropensityModel:
         out = np.empty((log.n, self.size))
         for f, models in enumerate(self.models):
             rows = fold == f
-            if rows.any():
-                uncalibrated = log_softmax(
-                    np.where(available[rows], x[rows] @ models[k].T, -np.inf), axis=1
-                )
-                out[rows] = log_softmax(self.power[k] * uncalibrated, axis=1)
+            scores = np.where(available[rows], x[rows] @ models[k].T, -np.inf)
+            out[rows] = log_softmax(self.power[k] * log_softmax(scores, axis=1), axis=1)
         share = available / available.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
             mixed: Floats = np.log((1 - self.floor) * np.exp(out) + self.floor * share)
@@ -166,13 +163,12 @@ class PropensityModel:
         values = np.ones(log.action.shape)
         keep = self.kind == "factored" and log.n * log.K * self.size <= _NUMBERS
         distribution = np.empty((log.n, log.K, self.size)) if keep else None
-        for k in range(log.K):
-            log_p = self.log_prob(log, k)
-            items = log.action[:, k]
-            shown = np.exp(log_p[np.arange(log.n), np.maximum(items, 0)])
+        for k, items in enumerate(log.action.T):
+            chances = np.exp(self.log_prob(log, k))
+            shown = chances[np.arange(log.n), np.maximum(items, 0)]
             values[:, k] = np.where(items >= 0, shown, 1.0)
             if distribution is not None:
-                distribution[:, k] = np.exp(log_p)
+                distribution[:, k] = chances
         if self.kind == "joint":
             return Propensity("joint", values.prod(axis=1)), None
         return Propensity(self.kind, values), distribution
@@ -241,26 +237,24 @@ def refit(log: RankingLog, model: PropensityModel, bucket_weight: Floats) -> Pro
     """
     x, fold = model.features(log), log.bucket % FOLDS
     weight = bucket_weight[log.bucket]
-    models: list[list[Floats]] = [[] for _ in range(FOLDS)]
-    for k in range(log.K):
-        available = model.available(log, k)
-        for f in range(FOLDS):
-            rows = np.flatnonzero((fold != f) & (log.action[:, k] >= 0))
-            if len(rows) == 0:
-                raise PropensityError(
-                    "a position has no items to learn from in one half of the log; more rows are "
-                    "needed"
-                )
-            theta = fit_logistic(
-                x[rows],
-                log.action[rows, k],
-                model.size,
-                weight=weight[rows],
-                available=available[rows],
-                start=model.models[f][k] if model.models else None,
+
+    def fitted(k: int, f: int) -> Floats:
+        rows = np.flatnonzero((fold != f) & (log.action[:, k] >= 0))
+        if not len(rows):
+            raise PropensityError(
+                "a position has no items to learn from in one half of the log; more rows are needed"
             )
-            models[f].append(theta)
-    return replace(model, models=tuple(map(tuple, models)))
+        return fit_logistic(
+            x[rows],
+            log.action[rows, k],
+            model.size,
+            weight=weight[rows],
+            available=model.available(log, k)[rows],
+            start=model.models[f][k] if model.models else None,
+        )
+
+    models = tuple(tuple(fitted(k, f) for k in range(log.K)) for f in range(FOLDS))
+    return replace(model, models=models)
 
 
 def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
@@ -268,18 +262,16 @@ def calibrate(log: RankingLog, model: PropensityModel) -> Floats:
 
     This is temperature scaling (Guo et al. 2017).
     """
-    powers = np.ones(log.K)
-    for k in range(log.K):
-        log_p = model.log_prob(log, k)
+
+    def best(k: int) -> float:
         rows = np.flatnonzero(log.action[:, k] >= 0)
-        items = log.action[rows, k]
-        table = np.maximum(log_p[rows], -700.0)
+        places = np.arange(len(rows)), log.action[rows, k]
+        table = np.maximum(model.log_prob(log, k)[rows], -700.0)
+        return best_power(lambda power: -float(log_softmax(power * table, axis=1)[places].mean()))[
+            0
+        ]
 
-        def loss(power: float, table: Floats = table, items: Ints = items) -> float:
-            return -float(log_softmax(power * table, axis=1)[np.arange(len(items)), items].mean())
-
-        powers[k], _ = best_power(loss)
-    return powers
+    return np.array([best(k) for k in range(log.K)])
 
 
 def best_power(loss: Callable[[float], float]) -> tuple[float, float]:

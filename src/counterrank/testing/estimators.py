@@ -1,8 +1,10 @@
 """Contract checks of estimators, intervals, MSE estimates and sources."""
 
+import functools
 import itertools
 import json
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -23,7 +25,7 @@ from counterrank.estimators.behavior import (
     Position,
     candidates,
 )
-from counterrank.policies import Factored
+from counterrank.policies import Factored, repeated
 from counterrank.statistics import Quantity
 from counterrank.testing.spaces import drawn_log, exact_log, random_log, space
 
@@ -128,13 +130,10 @@ def _on_policy(estimate: Callable[[RankingLog], Estimate], log: RankingLog) -> N
 
 def _read_only(log: RankingLog) -> RankingLog:
     """Return the same log, whose arrays raise where they are written to."""
-    frozen = replace(
-        log, action=log.action.copy(), reward=log.reward.copy(), bucket=log.bucket.copy()
-    )
-    for array in (frozen.action, frozen.reward, frozen.context, frozen.bucket):
-        assert array is not None
+    arrays = {name: getattr(log, name).copy() for name in ("action", "reward", "context", "bucket")}
+    for array in arrays.values():
         array.setflags(write=False)
-    return frozen
+    return replace(log, **arrays)
 
 
 def _well_formed(estimate: Estimate, log: RankingLog) -> None:
@@ -162,11 +161,9 @@ def _chunking(estimator: Estimator, log: RankingLog, expected: Estimate, seed: i
     fitted = estimator.fit(workspace)
     # 37 divides neither the number of rows nor the block size of kernels.
     for size in (37, log.n):
-        state: Any = None
-        for chunk in log.chunks(size):
-            partial_state = fitted.sums(chunk)
-            state = partial_state if state is None else state + partial_state
-        chunked = fitted.estimate(state)
+        chunked = fitted.estimate(
+            functools.reduce(operator.add, map(fitted.sums, log.chunks(size)))
+        )
         _same(chunked.value, expected.value, f"chunks of {size} rows change the value")
         _same(chunked.stderr, expected.stderr, f"chunks of {size} rows change the standard error")
 
@@ -176,14 +173,11 @@ def _refusals(estimate: Callable[[RankingLog], Estimate], log: RankingLog) -> No
     for kind in SUPPORTS:
         # The same numbers as each kind: the estimator must use or refuse them.
         numbers = values.prod(axis=1) if kind == "joint" else values
-        renamed_log = replace(
-            log,
-            propensity=Propensity(kind, numbers),
-            targets={"new": Propensity(kind, numbers)},
-            dists={},
-        )
+        propensity = Propensity(kind, numbers)
         try:
-            result = estimate(renamed_log)
+            result = estimate(
+                replace(log, propensity=propensity, targets={"new": propensity}, dists={})
+            )
         except CounterrankError as problem:
             assert str(problem), "an error needs a message"
         else:
@@ -356,7 +350,7 @@ def interacting_log(rng: np.random.Generator, rows: int = 4000) -> RankingLog:
     All rows have the same context, so that the biases of two groups cannot cancel.
     """
     world = space(rng, contexts=1)
-    distinct = np.array([len(set(ranking)) == len(ranking) for ranking in world.rankings.tolist()])
+    distinct = ~repeated(world.rankings)
     strong = replace(world, quality=world.quality + 6.0 * distinct[None, :, None])
     return drawn_log(strong, rows, rng)
 
@@ -402,11 +396,7 @@ def check_source(source: Source, log: RankingLog, *, target: str = "new") -> Non
     assert source.first.K == log.K and source.first.n <= log.n
     sample = source.sample(min(50, log.n), np.random.default_rng(0))
     assert 0 < sample.n <= log.n and sample.K == log.K
-    mine, theirs = (_ips(s, target) for s in (source, MemorySource(log)))
-    assert np.allclose(mine, theirs, rtol=1e-10), f"IPS {mine} against {theirs} in memory"
-
-
-def _ips(source: Source, target: str) -> tuple[float, float]:
     fitted = IPS().fit(Workspace(source, target))
-    estimate = fitted.estimate(source.reduce(fitted.sums))
-    return estimate.value, estimate.stderr
+    estimates = [fitted.estimate(s.reduce(fitted.sums)) for s in (source, MemorySource(log))]
+    mine, theirs = ((estimate.value, estimate.stderr) for estimate in estimates)
+    assert np.allclose(mine, theirs, rtol=1e-10), f"IPS {mine} against {theirs} in memory"

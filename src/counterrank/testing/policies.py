@@ -136,8 +136,8 @@ def _draws(
 
     size = 4000
     drawn = policy.sample(rankings.shape[1], rng, size=size)[0]
-    index = {tuple(r): i for i, r in enumerate(rankings.tolist())}
-    counts = np.bincount([index[tuple(r)] for r in drawn.tolist()], minlength=len(rankings))
+    number = {tuple(ranking): i for i, ranking in enumerate(rankings.tolist())}
+    counts = np.bincount([number[tuple(page)] for page in drawn.tolist()], minlength=len(rankings))
     assert (joint[counts > 0] > 0).all(), "a ranking was drawn that has probability zero"
     # Cochran's rule: cells with an expectation below five are merged.
     common = joint * size >= 5

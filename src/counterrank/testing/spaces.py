@@ -38,13 +38,9 @@ class Space:
     @property
     def value(self) -> Floats:
         """The true values V_k (K,) of the target, by enumeration."""
-        value: Floats = np.einsum("xs,xsk->k", self._probability(self.target), self.quality) / len(
-            self.logging
-        )
+        chances = self.target[:, self.rankings].prod(axis=2)  # (X, A^K)
+        value: Floats = np.einsum("xs,xsk->k", chances, self.quality) / len(self.logging)
         return value
-
-    def _probability(self, table: Floats) -> Floats:
-        return np.stack([row[self.rankings].prod(axis=1) for row in table])  # (X, A^K)
 
 
 def space(rng: np.random.Generator, *, contexts: int = 2) -> Space:
@@ -81,13 +77,9 @@ def exact_log(world: Space) -> RankingLog:
     >>> exact_log(world).n
     128
     """
-    rows, where = [], []
-    for x in range(len(world.logging)):
-        # Probabilities are quarters, so products over K positions are multiples of 4^-K.
-        counts = np.rint(4 * world.logging[x]).astype(np.int64)[world.rankings].prod(axis=1)
-        rows.append(np.repeat(np.arange(len(world.rankings)), counts))
-        where.append(np.full(counts.sum(), x))
-    ranking, context = np.concatenate(rows), np.concatenate(where)
+    # Probabilities are quarters, so products over K positions are multiples of 4^-K.
+    counts = np.rint(4 * world.logging).astype(np.int64)[:, world.rankings].prod(axis=2)
+    context, ranking = np.divmod(np.repeat(np.arange(counts.size), counts.ravel()), counts.shape[1])
     n, length = len(ranking), world.rankings.shape[1]
     unit = np.arange(n) % max(n // length, 2)
     action, reward = world.rankings[ranking], world.quality[context, ranking]
