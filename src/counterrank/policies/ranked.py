@@ -477,11 +477,11 @@ class TeamDraft(ClosedFormPolicy):
     @classmethod
     def by_scores(cls, candidates: Candidates, first: Floats, second: Floats) -> Self:
         """Return the draft of two rankers, which place candidates by their scores, one per candidate."""
-        first, second = (
+        teams = [
             candidates.global_items(best_first(candidates.dense(scores, -np.inf)))
             for scores in (first, second)
-        )
-        return cls(first, second, candidates.n_items)
+        ]
+        return cls(teams[0], teams[1], candidates.n_items)
 
     def check(self) -> None:
         check_rankings(self.first, self.n_items)
