@@ -14,7 +14,7 @@ import numpy as np
 from counterrank.common.arrays import Floats, Ints
 from counterrank.common.errors import ConfigError
 from counterrank.common.messages import say
-from counterrank.data.columns import as_texts
+from counterrank.data.columns import as_texts, column_of
 from counterrank.data.log import RankingLog
 from counterrank.data.source import reporter
 from counterrank.learning.result import GuardrailBound
@@ -165,11 +165,7 @@ def watched_rewards(log: RankingLog, metrics: Metrics, grade: str) -> list[Watch
         if not rail.by:
             rails.append(WatchedRewards(rail, earned, max_reward))
             continue
-        if rail.by not in log.columns:
-            raise ConfigError(
-                f"there is no column '{rail.by}' to guard by; give it as a segment too"
-            )
-        labels = as_texts(np.asarray(log.columns[rail.by]))
+        labels = as_texts(column_of(log, rail.by))
         rails += [
             WatchedRewards(
                 rail, np.where(labels == label, earned, 0.0), max_reward, f"{rail.by} = {label}"

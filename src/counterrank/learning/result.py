@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from counterrank.common.arrays import Floats, Ints
-from counterrank.common.errors import ConfigError
 from counterrank.common.records import (
     PAGE,
     Json,
@@ -20,7 +17,7 @@ from counterrank.common.records import (
     optional,
     write_json,
 )
-from counterrank.data.columns import as_texts
+from counterrank.data.columns import segmentation
 from counterrank.data.log import RankingLog
 from counterrank.learning.policy import LearnedPolicy
 from counterrank.statistics import critical_value, holm, means_of, two_sided
@@ -219,10 +216,6 @@ class Learned(Result):
         )
 
 
-#: Largest number of labels of a segment column; a column with more is an id.
-_MAX_LABELS = 50
-
-
 def segments_of(
     log: RankingLog, gains: Floats, unit: Ints, columns: Sequence[str], level: float
 ) -> tuple[SegmentGain, ...]:
@@ -231,29 +224,25 @@ def segments_of(
     Intervals are adjusted by Bonferroni's method, p-values by Holm's. Standard errors are those of
     means over units; a segment with one unit has none.
     """
-    gains_by_segment: list[tuple[str, str, int, float, float]] = []
-    for column in columns:
-        if column not in log.columns:
-            raise ConfigError(
-                f"there is no segment column '{column}'; the log has: "
-                f"{', '.join(log.columns) or 'none'}"
-            )
-        values = as_texts(np.asarray(log.columns[column]))
-        labels = np.unique(values)
-        if len(labels) > _MAX_LABELS:
-            raise ConfigError(
-                f"segment column '{column}' has {len(labels):,} values; at most {_MAX_LABELS}"
-            )
-        for label in labels:
-            in_segment = values == label
-            (mean,) = means_of([gains[in_segment]], unit[in_segment])
-            gains_by_segment.append(
-                (column, str(label), int(in_segment.sum()), mean.value, mean.stderr)
-            )
-    adjusted = holm([two_sided(value, stderr) for *_, value, stderr in gains_by_segment])
+    groups = [
+        (column, label, rows)
+        for column in columns
+        for label, rows in segmentation(log, column).groups(log)
+    ]
+    lifts = [means_of([gains[rows]], unit[rows])[0] for _, _, rows in groups]
+    adjusted = holm([two_sided(lift.value, lift.stderr) for lift in lifts])
     # Bonferroni for intervals, because Holm's method gives no intervals.
-    z = critical_value(1.0 - (1.0 - level) / max(len(gains_by_segment), 1))
+    z = critical_value(1.0 - (1.0 - level) / max(len(groups), 1))
     return tuple(
-        SegmentGain(*row, row[3] - z * row[4], row[3] + z * row[4], float(p))
-        for row, p in zip(gains_by_segment, adjusted, strict=True)
+        SegmentGain(
+            column,
+            label,
+            len(rows),
+            lift.value,
+            lift.stderr,
+            lift.value - z * lift.stderr,
+            lift.value + z * lift.stderr,
+            float(p),
+        )
+        for (column, label, rows), lift, p in zip(groups, lifts, adjusted, strict=True)
     )
