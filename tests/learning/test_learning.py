@@ -219,7 +219,12 @@ def numbers_only(log):
         (lambda log: clicks_log(9, 40), {}, LogError, "units are left to"),
         (lambda log: clicks_log(9, 200), {"grade": "assumed"}, LogError, "needs at least 150"),
         (lambda log: log, {"grade": "best"}, ConfigError, "grade is one of"),
-        (lambda log: log, {"segments": ["nothing"]}, ConfigError, "no column 'nothing' to segment by"),
+        (
+            lambda log: log,
+            {"segments": ["nothing"]},
+            ConfigError,
+            "no column 'nothing' to segment by",
+        ),
         (lambda log: log, {"reward_range": (0, 0.5)}, ConfigError, "outside the range"),
     ],
 )

@@ -7,7 +7,7 @@ from counterrank.policies import PlackettLuce
 from counterrank.policies.kernels import plackett_luce_singles
 from counterrank.policies.kernels.plackett_luce import rung
 from counterrank.policies.kernels.plackett_luce_singles import singles, times
-from counterrank.policies.plackett_luce import SIZES, clock_rules
+from counterrank.policies.without_replacement import SIZES, clock_rules
 
 
 def race(scores, items):

@@ -12,7 +12,6 @@ from counterrank.policies.factored import (
     Uniform,
 )
 from counterrank.policies.mixture import Mixture, epsilon_mixture, pooled
-from counterrank.policies.plackett_luce import BelowFold, PlackettLuce
 from counterrank.policies.ranked import (
     Deterministic,
     Enumerated,
@@ -24,7 +23,6 @@ from counterrank.policies.ranked import (
 from counterrank.policies.ratios import position_matrix, subset_log_ratio
 from counterrank.policies.row_random import RowRandom
 from counterrank.policies.scored import Scored, candidate_fit
-from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 from counterrank.policies.specs import (
     PolicySpec,
     mixture_of,
@@ -39,6 +37,7 @@ from counterrank.policies.storage import (
     save_policy,
     spec_in_file,
 )
+from counterrank.policies.without_replacement import BelowFold, PlackettLuce, SlotEpsilonGreedy
 
 __all__ = [
     "CAPABILITIES",

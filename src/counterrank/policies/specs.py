@@ -22,9 +22,8 @@ from counterrank.policies.base import Policy
 from counterrank.policies.candidates import Candidates
 from counterrank.policies.factored import Softmax, best_first
 from counterrank.policies.mixture import Mixture
-from counterrank.policies.plackett_luce import BelowFold, PlackettLuce
 from counterrank.policies.ranked import Deterministic, RandomSwap, RandTopN
-from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
+from counterrank.policies.without_replacement import BelowFold, PlackettLuce, SlotEpsilonGreedy
 
 #: A numeric option: its range in words and as a predicate, and its default (None: required).
 Option = tuple[str, Callable[[float], bool], float | None]

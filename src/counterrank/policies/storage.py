@@ -21,7 +21,6 @@ from counterrank.policies.arrays import ArrayPolicy, Field
 from counterrank.policies.base import Policy
 from counterrank.policies.factored import EpsilonGreedy, Factored, Softmax, Uniform
 from counterrank.policies.mixture import Mixture
-from counterrank.policies.plackett_luce import BelowFold, PlackettLuce
 from counterrank.policies.ranked import (
     Deterministic,
     Enumerated,
@@ -30,8 +29,8 @@ from counterrank.policies.ranked import (
     TeamDraft,
     UniformPermutation,
 )
-from counterrank.policies.slot_epsilon_greedy import SlotEpsilonGreedy
 from counterrank.policies.specs import PolicySpec, parse_policy
+from counterrank.policies.without_replacement import BelowFold, PlackettLuce, SlotEpsilonGreedy
 
 FORMAT = "counterrank/policy/1"
 #: The schema of a file with a policy spec, which a server draws from and a log is read with.
