@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 import counterrank as cr
 from benchmarks.lift.news import ARTICLES, FILE, Pages, clicks, standardised
 from counterrank.exploration import ExplorationOption
+from counterrank.exploration.options import Family
 from counterrank.exploration.planner import PlanInputs, PlanRequest, production
-from counterrank.exploration.rankers import Family
 from counterrank.policies import Candidates, PolicySpec, Scored, parse_policy
 from counterrank.research.simulate import World
 

@@ -22,6 +22,7 @@ from counterrank.learning.paths import Side, draw
 from counterrank.learning.result import segments_of
 from counterrank.policies import BestOf
 from counterrank.report import at_least, plain
+from counterrank.statistics import critical_value
 
 
 def truth(policy, log, seed=0):
@@ -150,6 +151,9 @@ def test_a_segment_of_one_user_has_no_interval(learned):
     assert rows["new"].stderr == pytest.approx(np.sqrt(2 * (away**2).sum() / 9), rel=1e-12)
     alone = segments_of(log, gains, np.arange(5), ["device"], 0.95)
     assert alone[1].stderr == pytest.approx(gains[:2].std(ddof=1) / np.sqrt(2), rel=1e-12)
+    # Two users leave one degree of freedom; two segments hold together.
+    half = critical_value(0.975, df=1) * alone[1].stderr
+    assert alone[1].high - alone[1].value == pytest.approx(half, rel=1e-12)
     told = replace(learned.certificate, segments=tuple(rows.values()))
     assert "These segments lose" not in told.to_html() + told.summary()
 

@@ -22,12 +22,16 @@ from counterrank.evaluation import detectable, rows_for, sensible
 from counterrank.exploration import settings
 from counterrank.exploration.costs import Costs
 from counterrank.exploration.options import (
+    Family,
     Tried,
+    coldest_of,
     drop_small_shares,
+    families,
     options,
     parts,
     round_shares,
     shares_at_budget,
+    spread_of,
     temperatures,
 )
 from counterrank.exploration.predictions import (
@@ -43,7 +47,6 @@ from counterrank.exploration.predictions import (
     single_positions,
     squared_reward,
 )
-from counterrank.exploration.rankers import Family, coldest_of, families, spread_of
 from counterrank.exploration.result import DetectableLift, ExplorationOption, ExplorationPlan
 from counterrank.policies import (
     Candidates,

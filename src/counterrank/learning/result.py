@@ -20,7 +20,7 @@ from counterrank.common.records import (
 from counterrank.data.columns import segmentation
 from counterrank.data.log import RankingLog
 from counterrank.learning.policy import LearnedPolicy
-from counterrank.statistics import critical_value, holm, means_of, two_sided
+from counterrank.statistics import holm, means_of
 
 if TYPE_CHECKING:
     from counterrank.report.document import Document
@@ -230,19 +230,12 @@ def segments_of(
         for label, rows in segmentation(log, column).groups(log)
     ]
     lifts = [means_of([gains[rows]], unit[rows])[0] for _, _, rows in groups]
-    adjusted = holm([two_sided(lift.value, lift.stderr) for lift in lifts])
+    adjusted = holm([lift.p_value(level) for lift in lifts])
     # Bonferroni for intervals, because Holm's method gives no intervals.
-    z = critical_value(1.0 - (1.0 - level) / max(len(groups), 1))
+    numbers = (lift.number(level, family=len(groups)) for lift in lifts)
     return tuple(
         SegmentGain(
-            column,
-            label,
-            len(rows),
-            lift.value,
-            lift.stderr,
-            lift.value - z * lift.stderr,
-            lift.value + z * lift.stderr,
-            float(p),
+            column, label, len(rows), number.value, number.stderr, number.low, number.high, float(p)
         )
-        for (column, label, rows), lift, p in zip(groups, lifts, adjusted, strict=True)
+        for (column, label, rows), number, p in zip(groups, numbers, adjusted, strict=True)
     )

@@ -2,7 +2,14 @@
 
 from counterrank.policies.arrays import ArrayPolicy, ClosedFormPolicy, repeated, superset_mask
 from counterrank.policies.autoregressive import Autoregressive
-from counterrank.policies.base import CAPABILITIES, Policy, SubsetResult, attraction
+from counterrank.policies.base import (
+    CAPABILITIES,
+    Policy,
+    SubsetResult,
+    attraction,
+    position_matrix,
+    subset_log_ratio,
+)
 from counterrank.policies.best_of import BestOf, cut, drawn_weight, draws_below, without_rounding
 from counterrank.policies.candidates import Candidates, ItemFeatures
 from counterrank.policies.factored import (
@@ -20,7 +27,6 @@ from counterrank.policies.ranked import (
     TeamDraft,
     UniformPermutation,
 )
-from counterrank.policies.ratios import position_matrix, subset_log_ratio
 from counterrank.policies.row_random import RowRandom
 from counterrank.policies.scored import Scored, candidate_fit
 from counterrank.policies.specs import (
