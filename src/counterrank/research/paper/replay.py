@@ -49,6 +49,7 @@ from counterrank.research.simulate import (
     effect_of_others,
     whole,
 )
+from counterrank.research.simulate.truth import closed_form
 
 _SHARED_SEED = 12345
 _VALUE_ROWS = 10_000
@@ -87,16 +88,10 @@ class PublishedRun:
         actions.
         """
         env, n = self.env, len(self.log.context)
-        p = _policy(env, "target")
-        # Row i sees the base reward of row i // K: the first n / K rows count K times each.
-        context_share = np.bincount(np.arange(n) // env.K, minlength=len(self.base)) / n
-        shares = np.bincount(self.log.behavior, minlength=env.M) / n
-        n_relevant = (env.masks & ~np.eye(env.K, dtype=bool)).sum(axis=2)  # (M, K)
-        out: Floats = (
-            context_share @ self.base @ p
-            + shares @ n_relevant * (p @ env.interaction @ p)
-            + env.sigma * _shared(n)[1].mean()
-        )
+        # Row i sees the base reward of row i // K.
+        base, known = self.base[np.arange(n) // env.K], np.eye(env.M)[self.log.behavior]
+        by_row = closed_form(env, self.log.p1, base, known)
+        out: Floats = by_row.mean(axis=0) + env.sigma * _shared(n)[1].mean()
         return out
 
     def oracle(self) -> OracleView:
@@ -216,27 +211,23 @@ def contributions(
 def sums_below(
     context: Floats, table: Floats, rows: Ints, features: Ints, threshold: Floats
 ) -> Floats:
-    """Return the sums of a table (n, C) over the rows whose feature is below each threshold, and over all (S + 1, C).
+    """Return the sums of a table (n, C) over the rows that are below the same thresholds (2^S, C).
+
+    Bit s of a line's number says whether these rows are below threshold s of their features. A row is then
+    added once, not S times.
 
     >>> sums_below(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]), np.arange(2), np.array([0]), np.array([2.0]))
-    array([[3.],
-           [7.]])
+    array([[4.],
+           [3.]])
     """
     S, C = len(features), table.shape[1]
-    # Rows on the same side of every threshold are added up first: a row is then added once, not S times.
-    alike = np.zeros((1 << S, C))
+    sums = np.zeros((1 << S, C))
     for row in rows:
         sides = 0
         for s in range(S):
             sides |= (context[row, features[s]] < threshold[s]) << s
         for c in range(C):
-            alike[sides, c] += table[row, c]
-    sums = np.zeros((S + 1, C))
-    for sides in range(1 << S):
-        for s in range(S + 1):
-            if s == S or sides >> s & 1:
-                for c in range(C):
-                    sums[s, c] += alike[sides, c]
+            sums[sides, c] += table[row, c]
     return sums
 
 
@@ -297,7 +288,9 @@ class RandomTree:
         sums = map(
             sums_below, self.contexts, self.tables, rows, repeat(features), repeat(threshold)
         )
-        return np.concatenate(list(sums), axis=1).reshape(-1, 3, self.M)
+        alike = np.concatenate(list(sums), axis=1)
+        left = np.arange(len(alike)) >> np.arange(len(features))[:, None] & 1
+        return np.concatenate([left @ alike, alike.sum(axis=0)[None]]).reshape(-1, 3, self.M)
 
     def _score(self, sums: Floats, normal: Floats | float) -> Floats:
         """Return variance + squared bias of assignments with these sums (3, ...)."""
