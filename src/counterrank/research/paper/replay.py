@@ -45,11 +45,11 @@ from counterrank.research.simulate import (
     SimulatedLog,
     Which,
     behavior_probability,
+    closed_form,
     distribution,
     effect_of_others,
     whole,
 )
-from counterrank.research.simulate.truth import closed_form
 
 _SHARED_SEED = 12345
 _VALUE_ROWS = 10_000

@@ -12,6 +12,7 @@ from counterrank.research.simulate.environment import random as random
 from counterrank.research.simulate.environment import real_world as real_world
 from counterrank.research.simulate.environment import whole as whole
 from counterrank.research.simulate.truth import Truth as Truth
+from counterrank.research.simulate.truth import closed_form as closed_form
 from counterrank.research.simulate.truth import true_value as true_value
 from counterrank.research.simulate.worlds import PRESETS as PRESETS
 from counterrank.research.simulate.worlds import DrawnWorld as DrawnWorld
