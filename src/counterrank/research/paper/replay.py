@@ -89,8 +89,8 @@ class PublishedRun:
         """
         env, n = self.env, len(self.log.context)
         # Row i sees the base reward of row i // K.
-        base, known = self.base[np.arange(n) // env.K], np.eye(env.M)[self.log.behavior]
-        by_row = closed_form(env, self.log.p1, base, known)
+        base, behavior = self.base[np.arange(n) // env.K], np.eye(env.M)[self.log.behavior]
+        by_row = closed_form(env, self.log.p1, base, behavior)
         out: Floats = by_row.mean(axis=0) + env.sigma * _shared(n)[1].mean()
         return out
 
