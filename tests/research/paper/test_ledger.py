@@ -9,6 +9,7 @@ import pytest
 from benchmarks.ledger import __main__ as ledger
 from benchmarks.ledger import claims, tables, worlds
 from benchmarks.ledger.results import Errors, geometric
+from matplotlib import pyplot
 
 from counterrank.cli.main import main
 from counterrank.research.bench import Protocol
@@ -29,7 +30,7 @@ def test_every_figure_of_the_ledger_has_a_command_and_every_figure_is_run():
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[2:5:2]))
 def test_a_command_of_the_ledger_runs(words, tmp_path, monkeypatch):
     """As written, but one seed, one point of the figure, logs of 400 rankings and no pictures."""
-    monkeypatch.setattr(results, "save", lambda *_: [])
+    monkeypatch.setattr(results, "save", lambda figure, *_: pyplot.close(figure) or [])
     monkeypatch.setattr(figures, "Setting", partial(figures.Setting, n=400))
     get = figures.get
     monkeypatch.setattr(
