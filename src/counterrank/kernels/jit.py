@@ -18,6 +18,7 @@ import numba
 import numpy as np
 from numba.core import event
 from numba.core.caching import FunctionCache
+from numba.core.runtime import rtsys
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
@@ -80,7 +81,11 @@ class _Cache(FunctionCache):  # type: ignore[misc] # numba has no types
     def load_overload(self, sig: object, target_context: object) -> object:
         """Return the code of one signature; none where it cannot be read, and then all is made anew."""
         try:
-            code = super().load_overload(sig, target_context)
+            # numba's own method first loads what compiles Python, a tenth of the start of a run; stored
+            # code needs the memory manager alone, and whatever is compiled after all loads the rest.
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                code = self._load_overload(sig, target_context)
         except Exception:  # whatever was cut off, or written for the types of another version
             self.flush()
             return None

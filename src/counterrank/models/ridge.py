@@ -306,9 +306,10 @@ def kinds_of(layout: Layout, level: Level) -> Ints:
 
 def sides(layout: Layout, k: int) -> Floats:
     """Return the map (blocks A, 2 A) from a position's blocks to counts above and below."""
-    above_or_below = layout.slots[k, :k], layout.slots[k, k + 1 :]
-    members = np.stack([np.isin(np.arange(layout.blocks), side) for side in above_or_below], axis=1)
-    return np.asarray(np.kron(members, np.eye(layout.A)), dtype=np.float64)
+    out, items = np.zeros((layout.blocks, layout.A, 2, layout.A)), np.arange(layout.A)
+    for side, blocks in enumerate((layout.slots[k, :k], layout.slots[k, k + 1 :])):
+        out[blocks[:, None], items, side, items] = 1.0
+    return out.reshape(layout.blocks * layout.A, -1)
 
 
 def counted(layout: Layout, values: Floats, k: int) -> Floats:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from counterrank.common.arrays import Floats, Summed
 from counterrank.kernels import hashing
-from counterrank.kernels.jit import vector_jit
 
 #: Below this multiple of the mean square, a difference of two large sums is rounding, not spread.
 _ROUNDING = 8 * np.finfo(np.float64).eps
@@ -153,22 +152,10 @@ def sums_of(
                 row[:] = column[first : first + count]
             total += rows.sum(axis=1)
             gram += rows @ rows.T
-            absolute += absolute_sums(rows)
+            absolute += np.abs(rows, out=rows).sum(axis=1)
         table = None if bucket is None else unit_sums(columns, bucket, weight=weight)
         size = None if weight is None else float(weight.sum())
         return Sums(n, total, gram, table, absolute, size)
-
-
-@vector_jit
-def absolute_sums(rows: Floats) -> Floats:
-    """Return the sums of |x| (T,) of columns (T, n)."""
-    out = np.zeros(rows.shape[0])
-    for t in range(rows.shape[0]):
-        total = 0.0
-        for i in range(rows.shape[1]):
-            total += abs(rows[t, i])
-        out[t] = total
-    return out
 
 
 def unit_sums(
