@@ -5,7 +5,6 @@ from counterrank.evaluation.arm_test import abtest
 from counterrank.evaluation.arms import Pair, Validation, ValidationSummary, validate
 from counterrank.evaluation.curve import PositionCurve, position_curve
 from counterrank.evaluation.exploration import detectable, rows_for, sensible
-from counterrank.evaluation.provenance import Provenance
 from counterrank.evaluation.request import DEFAULT_ESTIMATORS
 from counterrank.evaluation.result import (
     COUNTED_UNITS,
@@ -18,6 +17,7 @@ from counterrank.evaluation.result import (
     LogSummary,
     MetricResult,
     OrderPoint,
+    Provenance,
     SamplePlan,
     Segment,
     SegmentLift,

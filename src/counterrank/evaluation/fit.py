@@ -316,8 +316,3 @@ def _fit_target(
     if not fitted:
         raise ConfigError(f"no estimator can run for target '{target}': {skipped[-1].text}")
     return list(fitted.values()), skipped
-
-
-def names_of(fits: Collection[Fit]) -> list[str]:
-    """Return the estimators that were asked for, in order."""
-    return list(dict.fromkeys(fit.name for fit in fits if not fit.diagnostic_only))

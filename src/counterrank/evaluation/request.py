@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from datetime import UTC, datetime
+from functools import cache, cached_property
+from importlib import metadata
 from numbers import Integral
 from typing import Self
 
+from counterrank._version import __version__
 from counterrank.checks import answers_of
 from counterrank.common.errors import ConfigError
 from counterrank.common.options import Reading, Request
@@ -15,7 +20,7 @@ from counterrank.common.records import Json
 from counterrank.estimators import Estimator, estimator_names
 from counterrank.estimators.behavior import BehaviorTree, planned_tree
 from counterrank.evaluation.freshness import Later
-from counterrank.evaluation.result import LOGGER
+from counterrank.evaluation.result import LOGGER, Provenance
 from counterrank.io import Events, Where
 from counterrank.metrics import Metrics
 from counterrank.statistics import Looks, check_level
@@ -130,6 +135,8 @@ class Options(Request):
         return {name: value for name, value in values.items() if value or name not in _RARELY}
 
 
+#: Libraries whose version can change a digit.
+LIBRARIES = ("numpy", "scipy", "numba", "pyarrow", "scikit-learn")
 #: What the result says in another place, and what is recorded only where it was given.
 _ELSEWHERE = {"command", "position_weights", "target_lists", "weights_out"}
 _RARELY = {"accept", "baseline", "events", "guardrails", "primary", "rewards", "where"}
@@ -178,3 +185,40 @@ def wanted(options: Options, *, required: bool = True) -> dict[str, bool]:
     if ALL in names:
         result |= {name: False for name in estimator_names() if name not in result}
     return result
+
+
+def provenance_of(options: Options, fingerprint: str, estimators: Sequence[str]) -> Provenance:
+    """Return the provenance of a run on this machine.
+
+    A time is recorded only when SOURCE_DATE_EPOCH gives one (reproducible-builds.org).
+    """
+    versions = {name: version for name in LIBRARIES if (version := _version(name)) is not None}
+    moment = os.environ.get("SOURCE_DATE_EPOCH")
+    return Provenance(
+        counterrank=__version__,
+        python=platform.python_version(),
+        libraries=versions,
+        options=options.recorded(),
+        estimators=tuple(estimators),
+        seed=options.seed,
+        fingerprint=fingerprint,
+        command=options.command,
+        created=_moment(moment) if moment else None,
+    )
+
+
+@cache
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _moment(text: str) -> str:
+    try:
+        return datetime.fromtimestamp(int(text), UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        raise ConfigError(
+            f"SOURCE_DATE_EPOCH must be whole seconds since 1970, got {text!r}"
+        ) from None

@@ -13,7 +13,6 @@ from counterrank.common.texts import suggestion
 from counterrank.estimators import Estimate
 from counterrank.estimators.behavior import ForestDescription
 from counterrank.estimators.weights.diagnostics import Support, WeightReport
-from counterrank.evaluation.provenance import Provenance
 from counterrank.statistics import Number
 
 Level = Literal["insufficient", "directional", "reliable"]
@@ -390,6 +389,25 @@ class ShipDecision(Record):
     def __str__(self) -> str:
         """Return the action and a line for each reason."""
         return "\n".join([self.action, *(f"  {finding.text}" for finding in self.reasons)])
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance(Record):
+    """Versions, options, data fingerprint, seed and command of a run."""
+
+    counterrank: str = ""
+    python: str = ""
+    libraries: dict[str, str] = field(default_factory=dict)
+    options: Json = field(default_factory=dict)
+    estimators: tuple[str, ...] = ()
+    seed: int = 0
+    fingerprint: str = ""
+    command: str | None = None
+    #: From SOURCE_DATE_EPOCH alone: no clock is read.
+    created: str | None = optional()
+
+    def __repr__(self) -> str:
+        return f"Provenance(counterrank={self.counterrank!r}, seed={self.seed})"
 
 
 #: What the primary says at the top of an evaluation's JSON, beside its estimates and lifts.

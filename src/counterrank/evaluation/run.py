@@ -40,7 +40,6 @@ from counterrank.evaluation.fit import (
     Fit,
     MetricFits,
     fit_metrics,
-    names_of,
     probe_of,
     refuse_constant,
     sampled_rows,
@@ -54,8 +53,7 @@ from counterrank.evaluation.metric_table import (
     metric_results,
 )
 from counterrank.evaluation.partly_scored import on_scored_rows
-from counterrank.evaluation.provenance import manifest
-from counterrank.evaluation.request import Options, ready_made
+from counterrank.evaluation.request import Options, provenance_of, ready_made
 from counterrank.evaluation.result import (
     LOGGER,
     Diagnostics,
@@ -285,8 +283,11 @@ def _result(
         planning=_plans(main, summary, options),
         sensitivity=main.ranges,
         audit=Audit() if options.audit is False else Audit(findings),
-        provenance=manifest(
-            options, fingerprint=summary.fingerprint, estimators=names_of(first.fits)
+        provenance=provenance_of(
+            options,
+            summary.fingerprint,
+            # What was asked for, in order.
+            list(dict.fromkeys(fit.name for fit in first.fits if not fit.diagnostic_only)),
         ),
         guardrails=rails,
         decision=decided(primary, rails, metric_table),

@@ -505,22 +505,7 @@ def round_up(value: float) -> int:
 
 
 #: Checks of an estimate. All other codes are the audit's, which name causes; these name symptoms.
-SYMPTOMS = (
-    "model-alone",
-    "units",
-    "ess",
-    "outcomes",
-    "tail",
-    "concentration",
-    "mean-weight",
-    "support",
-    "agreement",
-    "precision",
-    "propensities",
-    "fresh-target",
-    "auto",
-    "baseline-evidence",
-)
+SYMPTOMS = (*(check.__name__.replace("_", "-") for check in CHECKS), "baseline-evidence")
 #: Remedies of these are no use while something else is wrong: a temperature fits badly where
 #: candidates are missing, and more rows of a broken log are broken too.
 AFTER_CAUSES = ("ess", "outcomes", "tail", "concentration", "precision", "agreement", "support")
