@@ -71,6 +71,5 @@ def test_the_decision_waits_where_the_relative_lift_may_be_zero(relative_low, ac
     if turned:
         low, high, relative_low, relative_high = -high, -low, -relative_high, -relative_low
     values = Earned(Number(sign, 1.0, low, high), (relative_low, relative_high)), None
-    metric = SimpleNamespace(lower_is_better=turned)
-    standings = {"new": standing(values, metric, "reliable", 0.95, ONCE, 1)}
+    standings = {"new": standing(values, "reliable", 0.95, ONCE, 1, lower_is_better=turned)}
     assert decision("clicks", standings).action == action

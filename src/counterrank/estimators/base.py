@@ -79,28 +79,6 @@ class Lift(Number):
     adjusted_relative_low: float | None = optional()
     adjusted_relative_high: float | None = optional()
 
-    @classmethod
-    def between(
-        cls,
-        value: Quantity,
-        base: Quantity,
-        level: float,
-        looks: Looks,
-        by_position: tuple[PositionValue, ...] = (),
-    ) -> Lift:
-        """Return the lift of a value over another."""
-        lift, relative = (quantity.number(level, looks) for quantity in contrast(value, base))
-        return cls(
-            lift.value,
-            lift.stderr,
-            lift.low,
-            lift.high,
-            by_position,
-            relative.value,
-            relative.low,
-            relative.high,
-        )
-
     @property
     def decisive(self) -> Interval:
         """The interval whose side of zero says better or worse, wherever that is said."""
@@ -186,10 +164,6 @@ class Estimate(Record):
     #: What the weights of `basis` assume.
     traits: Traits | None = field(default=None, repr=False)
 
-    def __post_init__(self) -> None:
-        if not self.basis:
-            object.__setattr__(self, "basis", self.estimator)
-
     @classmethod
     def from_solution(
         cls,
@@ -229,6 +203,7 @@ class Estimate(Record):
             tuple(PositionValue(quantity.value, quantity.stderr) for quantity in quantities)
             for quantities in (solution.positions, lifts)
         )
+        lift, relative = (quantity.number(level, looks) for quantity in contrast(*pair))
         estimate = cls(
             target,
             estimator,
@@ -238,7 +213,16 @@ class Estimate(Record):
             solution.ess,
             value.sample.n,
             level,
-            Lift.between(*pair, level, looks, lifts_by_position),
+            Lift(
+                lift.value,
+                lift.stderr,
+                lift.low,
+                lift.high,
+                lifts_by_position,
+                relative.value,
+                relative.low,
+                relative.high,
+            ),
             flags,
             details,
             solution.moments,

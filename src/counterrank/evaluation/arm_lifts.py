@@ -237,7 +237,14 @@ def decide(lifts: ArmLifts, *, practical: float, rows_a_day: float | None) -> Ar
         return ArmDecision("stop", broken, None, stopped, practical=practical)
     values = {name: lifts.values(primary, pair, lifts.table) for name, pair in candidates.items()}
     standings = {
-        name: standing(pair, primary, "reliable", lifts.level, lifts.looks, len(candidates))
+        name: standing(
+            pair,
+            "reliable",
+            lifts.level,
+            lifts.looks,
+            len(candidates),
+            lower_is_better=primary.lower_is_better,
+        )
         for name, pair in values.items()
     }
     guardrails = [result for rails in lifts.guardrails.values() for _, result in rails]

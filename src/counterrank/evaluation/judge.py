@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from counterrank.checks import Finding
 from counterrank.common.messages import ESTIMATED, has
 from counterrank.data.columns import shared_contexts, units_are_rows
-from counterrank.data.fingerprint import Fingerprint
 from counterrank.estimators import Estimate, View
 from counterrank.estimators.weights.diagnostics import Support
 from counterrank.evaluation.comparisons import (
@@ -20,7 +19,7 @@ from counterrank.evaluation.comparisons import (
 )
 from counterrank.evaluation.fit import Fit, MetricFits
 from counterrank.evaluation.request import PANEL, Options
-from counterrank.evaluation.result import Comparison, Segment, Sensitivity, Verdict
+from counterrank.evaluation.result import Comparison, LogSummary, Segment, Sensitivity, Verdict
 from counterrank.evaluation.sensitivity import curve
 from counterrank.evaluation.solve import Table, lightest
 from counterrank.evaluation.sweep import Group
@@ -68,7 +67,7 @@ def judge(
     findings: Sequence[Finding],
     supports: Mapping[str, Support | None],
     options: Options,
-    fingerprint: Fingerprint,
+    log: LogSummary,
 ) -> Judgement:
     """Return estimates, comparisons and groups of one metric, and how far to believe them.
 
@@ -84,8 +83,8 @@ def judge(
         What each target shows that the logger hardly ever does.
     options
         What was asked for.
-    fingerprint
-        That of the rows.
+    log
+        The log, by whose rows a target may have been learned.
     """
     estimates = {fit: table.estimate(fit) for fit in fits.fits}
     ranges: dict[str, Sensitivity] = {}
@@ -95,11 +94,12 @@ def judge(
         if fits.primary or has(fits.first.notes, ESTIMATED):
             ranges |= _sensitivity(fits, table, fit, estimates)
         evidence = _evidence(fits, table, fit, estimates, supports[target], options)
+        learned_from = _learned_from(fits, target)
         evidence = replace(
             evidence,
             sign_changes_at=ranges[target].sign_changes_at if target in ranges else None,
-            learned_here=learned_from(fits, target) == fingerprint.of_rows,
-            learned_elsewhere=bool(learned_from(fits, target)),
+            learned_here=learned_from == log.rows_fingerprint,
+            learned_elsewhere=bool(learned_from),
         )
         findings_of[target] = [*of_audit(findings, target), *reasons(evidence)]
     groups = {
@@ -118,7 +118,7 @@ def judge(
     )
 
 
-def learned_from(fits: MetricFits, target: str) -> str:
+def _learned_from(fits: MetricFits, target: str) -> str:
     """Return the fingerprint of the rows that a policy was learned from, if its file holds it."""
     rule = getattr(fits.first.targets.get(target), "rule", None)
     return str(getattr(rule, "learned_from", ""))

@@ -306,7 +306,6 @@ def decided(
     holds for all of them together (Bonferroni).
     """
     candidates, options = metric_table.candidates, metric_table.options
-    metric = metric_table.metrics.metric(primary.name)
     standings = {}
     for target in candidates:
         estimate = primary.estimate(target)
@@ -317,18 +316,24 @@ def decided(
         # What is worth nothing does not say either that a target is worse.
         values = None if fatal else estimate.pair
         standings[target] = standing(
-            values, metric, evidence, options.level, options.looks, len(candidates)
+            values,
+            evidence,
+            options.level,
+            options.looks,
+            len(candidates),
+            lower_is_better=primary.lower_is_better,
         )
     return decision(primary.name, standings, guardrails)
 
 
 def standing(
     values: tuple[Quantity, Quantity] | None,
-    metric: Metric,
     evidence: str,
     level: float,
     looks: Looks,
     candidates: int,
+    *,
+    lower_is_better: bool,
 ) -> Standing:
     """Return what is known of a target in the primary metric from its value and that of the baseline, where known."""
     if values is None:
@@ -338,7 +343,7 @@ def standing(
         decisive(lift.number(level, looks, family), relative.interval(level, looks, family))
         for family in (candidates, 1)
     )
-    if metric.lower_is_better:
+    if lower_is_better:
         return -joint[1], -shown[0], evidence
     return joint[0], shown[1], evidence
 

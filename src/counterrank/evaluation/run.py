@@ -38,7 +38,6 @@ from counterrank.evaluation.exploration import (
 )
 from counterrank.evaluation.fit import (
     Fit,
-    MetricFits,
     fit_metrics,
     probe_of,
     refuse_constant,
@@ -59,7 +58,6 @@ from counterrank.evaluation.result import (
     Diagnostics,
     Evaluation,
     LogSummary,
-    MetricResult,
     SamplePlan,
 )
 from counterrank.evaluation.solve import Table, solve
@@ -253,8 +251,7 @@ def _result(
     coverages: Sequence[Coverage],
 ) -> Evaluation:
     """Return the evaluation: that of the primary, with every metric, guardrails and the decision."""
-    first, fingerprint = table.metrics[0], swept.fingerprint
-    assert fingerprint is not None
+    first, summary = table.metrics[0], _log_summary(table, swept, metrics, options)
     checked_rows = [
         *first.auditor.finish(swept.tallies[0]),
         *(finding for coverage in coverages for finding in coverage.findings()),
@@ -268,13 +265,12 @@ def _result(
             of_log = [finding for finding in checked_rows if finding.code not in REWARD_FINDINGS]
             of_reward = fits.auditor.finish(tallies)
             told = concluded([*of_log, *of_reward], options.accept)
-        judgements[fits.measure] = judge(fits, table, told, supports, options, fingerprint)
+        judgements[fits.measure] = judge(fits, table, told, supports, options, summary)
     metric_table = MetricTable(metrics, table, judgements, options)
     results = metric_results(metric_table)
     rails = guardrail_results(metric_table, results)
     primary = next(result for result in results if result.primary)
     main = judgements[first.measure]
-    summary = _log_summary(first, table, swept, primary, options)
     return Evaluation(
         log=summary,
         metrics=results,
@@ -295,11 +291,10 @@ def _result(
     )
 
 
-def _log_summary(
-    fits: MetricFits, table: Table, swept: SweepSums, primary: MetricResult, options: Options
-) -> LogSummary:
+def _log_summary(table: Table, swept: SweepSums, metrics: Metrics, options: Options) -> LogSummary:
     """Return the log that was evaluated, and what its own policy earned of the primary."""
-    log = fits.first
+    first = table.metrics[0]
+    log, earned = first.first, table.metric(metrics.metric(metrics.primary), None)
     assert swept.fingerprint is not None
     ends = [swept.period.low, swept.period.high] if swept.period else []
     return LogSummary(
@@ -307,13 +302,13 @@ def _log_summary(
         K=log.K,
         fingerprint=str(swept.fingerprint),
         rows_fingerprint=swept.fingerprint.of_rows,
-        value=primary.value,
-        stderr=primary.stderr,
+        value=earned.value,
+        stderr=earned.stderr,
         units=table.units,
         sequential=options.sequential,
         position_weights=tuple(log.position_weights.tolist()),
-        words={"reward": primary.name} if options.rewards else {},
-        shorter=bool((fits.probe.lengths < log.K).any()),
+        words={"reward": metrics.primary} if options.rewards else {},
+        shorter=bool((first.probe.lengths < log.K).any()),
         events={} if log.events is None else log.events.to_dict(),
         scores=[joined.to_dict() for joined in log.scores],
         period=tuple(str(np.datetime64(int(end), "s")) for end in ends),

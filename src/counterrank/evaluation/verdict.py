@@ -101,10 +101,9 @@ def _finding(status: Outcome, text: str, *remedies: str, rows: int | None = None
 def reasons(evidence: TargetEvidence) -> list[Finding]:
     """Return a finding for every check of an estimate that could be made."""
     target, findings = evidence.estimate.target, []
-    for check in CHECKS:
+    for code, check in CHECKS.items():
         finding = check(evidence)
         if finding is not None:
-            code = check.__name__.replace("_", "-")
             subject = ABOUT.get(code, "targets")
             findings.append(replace(finding, code=code, target=target, about=subject))
     return findings
@@ -423,22 +422,23 @@ def fresh_target(e: TargetEvidence) -> Found:
     )
 
 
-CHECKS: tuple[Callable[[TargetEvidence], Found], ...] = (
-    estimable,
-    model_alone,
-    units,
-    ess,
-    outcomes,
-    tail,
-    concentration,
-    mean_weight,
-    support,
-    agreement,
-    precision,
-    propensities,
-    fresh_target,
-    auto,
-)
+#: By the code of their findings.
+CHECKS: dict[str, Callable[[TargetEvidence], Found]] = {
+    "estimable": estimable,
+    "model-alone": model_alone,
+    "units": units,
+    "ess": ess,
+    "outcomes": outcomes,
+    "tail": tail,
+    "concentration": concentration,
+    "mean-weight": mean_weight,
+    "support": support,
+    "agreement": agreement,
+    "precision": precision,
+    "propensities": propensities,
+    "fresh-target": fresh_target,
+    "auto": auto,
+}
 
 
 #: A mean weight further from 1 is of products, not of a unit.
@@ -505,7 +505,7 @@ def round_up(value: float) -> int:
 
 
 #: Checks of an estimate. All other codes are the audit's, which name causes; these name symptoms.
-SYMPTOMS = (*(check.__name__.replace("_", "-") for check in CHECKS), "baseline-evidence")
+SYMPTOMS = {*CHECKS, "baseline-evidence"}
 #: Remedies of these are no use while something else is wrong: a temperature fits badly where
 #: candidates are missing, and more rows of a broken log are broken too.
 AFTER_CAUSES = ("ess", "outcomes", "tail", "concentration", "precision", "agreement", "support")
