@@ -30,7 +30,8 @@ def codes_in_source(kind: str) -> set[str]:
         for node in ast.walk(ast.parse(path.read_text())):
             if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == kind):
                 continue
-            code = node.args[0]
+            # A finding that is made anew from the fields of another has no code of its own.
+            code = node.args[0] if node.args else None
             if isinstance(code, ast.Constant) and code.value:
                 found.add(code.value)
             elif isinstance(code, ast.Name) and hasattr(messages, code.id):

@@ -66,7 +66,7 @@ class Stubs:
         self.estimates = {fit_of(one): one for one in estimates}
         self.fits, self.errors, self.default = [*self.estimates], dict(errors), default
         self.solutions = {
-            fit.key: SimpleNamespace(positions=(0,) * K, traits=one.traits)
+            fit: SimpleNamespace(positions=(0,) * K, traits=one.traits)
             for fit, one in self.estimates.items()
         }
         self.recommended = {fit.target: fit for fit in self.fits}
@@ -247,7 +247,7 @@ def test_controls_count_where_auto_is_held_against_others(context):
     y = w * reward[:, 0]
     away = controls - controls.mean(axis=0)
     beta = np.linalg.lstsq(away, y - y.mean(), rcond=None)[0]
-    solution = table.solutions[fits["auto"].key]
+    solution = table.solutions[fits["auto"]]
     assert solution.total.value == pytest.approx(y.mean() - controls.mean(axis=0) @ beta, rel=1e-9)
     left = y - y.mean() - away @ beta
     assert solution.total.stderr == pytest.approx(left.std(ddof=1) / n**0.5, rel=1e-9)
@@ -275,7 +275,7 @@ def test_lifts_over_a_target_have_the_error_of_values_without_controls(K):
     swept = MemorySource(log).reduce(Sweep(metrics, paired=True))
     table = solve(metrics, swept, options)
     fits = {fit.target: fit for fit in metrics[0].fits if fit.name == "auto"}
-    solutions = {name: table.solutions[fit.key] for name, fit in fits.items()}
+    solutions = {name: table.solutions[fit] for name, fit in fits.items()}
     found = table.estimate(fits["new"]).lift
     rows = {}
     for name, solution in solutions.items():

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Self
 
-from counterrank.common.options import COMMANDS, NESTED, OPTIONS, Kind
+from counterrank.common.options import BY_FLAG, COMMANDS, NESTED, Kind
 
 #: The command that messages are written for, None in Python, and whether a job file runs it. Threads that read
 #: rows take it with them.
@@ -98,7 +98,7 @@ def _spelled(flag: str, value: str, command: str) -> str:
     >>> _spelled("--missing-reward", "zero", "evaluate"), _spelled("--missing-reward", "zero", "check")
     ('--missing-reward zero', '--config missing_reward=zero')
     """
-    option = next((candidate for candidate in OPTIONS.values() if candidate.spelled == flag), None)
+    option = BY_FLAG.get(flag)
     entry = COMMANDS.get(command)
     takers = [entry] if option and entry and option.name in entry.options else COMMANDS.values()
     if option is None or any(option.name in candidate.on_line for candidate in takers):
@@ -108,7 +108,7 @@ def _spelled(flag: str, value: str, command: str) -> str:
 
 def _in_job(flag: str, value: str) -> str:
     """Return how an option is given in a job file: a key, its value and the table it stands in."""
-    option = next((candidate for candidate in OPTIONS.values() if candidate.spelled == flag), None)
+    option = BY_FLAG.get(flag)
     if option is None:
         return f"{flag} {value}".rstrip()
     key, table = option.keys[-1].replace("_", "-"), ""
@@ -122,15 +122,13 @@ def _in_job(flag: str, value: str) -> str:
         table = table or f" in [{option.name}]"
         pairs = (pair.partition("=") for pair in value.split(","))
         return ", ".join(f"{name} = {_in_toml(text)}" for name, _, text in pairs) + table
-    if option.kind is Kind.SWITCH or not value:
-        return (
-            f"{key} = {value or 'true'}{table}" if option.kind is Kind.SWITCH else f"{key}{table}"
-        )
-    if option.kind in (Kind.NUMBER, Kind.WHOLE):
-        return f"{key} = {value}{table}"
-    if option.kind in (Kind.LIST, Kind.MANY) and "," in value:
-        return f"{key} = [{', '.join(map(_in_toml, value.split(',')))}]{table}"
-    return f"{key} = {_in_toml(value)}{table}"
+    if option.kind is Kind.SWITCH:
+        value = value or "true"
+    elif option.kind in (Kind.LIST, Kind.MANY) and "," in value:
+        value = f"[{', '.join(map(_in_toml, value.split(',')))}]"
+    elif value and option.kind not in (Kind.NUMBER, Kind.WHOLE):
+        value = _in_toml(value)
+    return f"{key} = {value}{table}" if value else f"{key}{table}"
 
 
 def _in_toml(text: str) -> str:

@@ -542,6 +542,9 @@ OPTIONS: Final[dict[str, Option]] = {
     if "option" in entry.metadata
 } | {option.name: option for option in _FURTHER}
 
+#: The same by the name on the command line.
+BY_FLAG: Final = {option.spelled: option for option in OPTIONS.values()}
+
 #: How a log is read: keys of every command with a log.
 READING: Final = (
     *(entry.name for entry in fields(Reading) if entry.name in OPTIONS),

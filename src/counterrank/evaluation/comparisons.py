@@ -79,7 +79,7 @@ def rivals(fit: Fit, judges: Mapping[Fit, Estimate], table: Table) -> list[Rival
     judge of others: where people do not read from the top, RIPS is wrong, and its difference to
     anything says nothing.
     """
-    solution = table.solutions[fit.key]
+    solution = table.solutions[fit]
     length = len(solution.positions)
     # Self-normalised whole rankings assume as little as IPS, and are often far more precise.
     plain = [

@@ -35,7 +35,7 @@ from counterrank.estimators import (
 )
 from counterrank.evaluation.request import PANEL, PREFERENCE, Options, wanted
 from counterrank.metrics import Measure, Metrics, constant, measured
-from counterrank.statistics import Key, Quantity, means_of
+from counterrank.statistics import Quantity, means_of
 
 #: Rows looked at where all of them are not needed: cuts of segments, support, exploration,
 #: sensitivity.
@@ -52,11 +52,6 @@ class Fit:
     fitted: Fitted
     #: Nobody named it: it judges the others, and has no line in the results.
     diagnostic_only: bool = False
-
-    @property
-    def key(self) -> Key:
-        """Metric, target and name."""
-        return self.metric, self.target, self.name
 
     @property
     def traits(self) -> Traits:

@@ -144,7 +144,7 @@ def _ratio_estimate(metric: Metric, target: str, metric_table: MetricTable) -> E
         metric_table.parts(metric),
     )
     numerator = judgements[0].fits.recommended[target]
-    solution = table.solutions[numerator.key]
+    solution = table.solutions[numerator]
     value = table.metric(metric, target)
     base = value if target == table.baseline else table.metric(metric, table.baseline)
     flags: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ from counterrank.evaluation.request import Options
 from counterrank.evaluation.sweep import Group, SweepSums
 from counterrank.evaluation.verdict import scale_of
 from counterrank.metrics import IMPRESSIONS, Measure, Metric
-from counterrank.statistics import ONCE, ColumnSums, Key, Looks, Quantity, contrast
+from counterrank.statistics import ONCE, ColumnSums, Looks, Quantity, contrast
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Table:
     ==============  ==============================================================================
     `metrics`       the fits of each metric, the primary first
     `sums`          the sums of all columns
-    `solutions`     by metric, target and estimator
+    `solutions`     by fit
     `baseline`      the target that lifts are over; None for the logger
     `groups`        a table of the recommended estimators for each group of rows
     `units`         how many units all rows are of; rows where the log has none
@@ -45,7 +45,7 @@ class Table:
 
     metrics: tuple[MetricFits, ...]
     sums: ColumnSums
-    solutions: Mapping[Key, Solution]
+    solutions: Mapping[Fit, Solution]
     baseline: str | None = None
     level: float = 0.95
     looks: Looks = ONCE
@@ -68,7 +68,7 @@ class Table:
         fits = self.fits_of(measure)
         if target is None:
             return self.earned(fits)
-        solution = self.solutions[fits.recommended[target].key]
+        solution = self.solutions[fits.recommended[target]]
         return value_of(solution if self.baseline is None else self.beside_others(solution))
 
     def metric(self, metric: Metric, target: str | None) -> Quantity:
@@ -85,12 +85,18 @@ class Table:
     def base(self, fit: Fit) -> Solution | None:
         """Return the solution of the same estimator for the baseline, where there is one."""
         if fit.target == self.baseline:
-            return self.solutions[fit.key]
-        return self.solutions.get((fit.metric, self.baseline, fit.name))
+            return self.solutions[fit]
+        wanted = fit.metric, self.baseline, fit.name
+        alike = (
+            solution
+            for base, solution in self.solutions.items()
+            if (base.metric, base.target, base.name) == wanted
+        )
+        return next(alike, None)
 
     def estimate(self, fit: Fit) -> Estimate:
         """Return what an estimator says, with lifts over the baseline and the notes of the log."""
-        solution = self.solutions[fit.key]
+        solution = self.solutions[fit]
         pair, places = None, None
         if self.baseline is not None:
             base = self.base(fit)
@@ -130,7 +136,7 @@ class Table:
 
     def distance(self, fit: Fit, second: Fit) -> Quantity:
         """Return the value of one fit less that of another, of the same target or not."""
-        solutions = [self.solutions[fit.key], self.solutions[second.key]]
+        solutions = [self.solutions[fit], self.solutions[second]]
         if fit.target != second.target:
             solutions = [self.beside_others(solution) for solution in solutions]
         return value_of(solutions[0]) - value_of(solutions[1])
@@ -141,7 +147,7 @@ class Table:
         With 0/1 rewards and even weights these are the rows with a 1. The smaller of the logger's own
         and, where the estimate is a mean of one column, of that.
         """
-        used = np.flatnonzero(self.beside_others(self.solutions[fit.key]).total.gradient)
+        used = np.flatnonzero(self.beside_others(self.solutions[fit]).total.gradient)
         first = self.sums.column[logged(fit.metric)]
         return self.sums.rows.effective([first, *used] if len(used) == 1 else [first])
 
@@ -212,17 +218,16 @@ def solve(
 
 
 def _solutions(
-    metrics: Sequence[MetricFits], state: LogSums, overall: Mapping[Key, Solution] | None
-) -> dict[Key, Solution]:
+    metrics: Sequence[MetricFits], state: LogSums, overall: Mapping[Fit, Solution] | None
+) -> dict[Fit, Solution]:
     """Return the solution of every fit; of the recommended ones for a group of rows, which follow the `overall`."""
-    solutions: dict[Key, Solution] = {}
+    solutions: dict[Fit, Solution] = {}
     for fits in metrics:
-        recommended = {fit.key for fit in fits.recommended.values()}
         for fit in fits.fits:
             summands = state.extras.get(fit.fitted.key)
             if overall is not None:
-                if fit.key in recommended:
-                    solutions[fit.key] = fit.fitted.solve(state.sums, summands, overall[fit.key])
+                if fit in fits.recommended.values():
+                    solutions[fit] = fit.fitted.solve(state.sums, summands, overall[fit])
                 continue
             try:
                 solution = fit.fitted.solve(state.sums, summands)
@@ -231,12 +236,12 @@ def _solutions(
                 if not fit.diagnostic_only:
                     raise
                 solution = Solution.unknown(state.sums, fit.metric, str(problem))
-            solutions[fit.key] = replace(solution, flags=(*fits.first.notes, *solution.flags))
+            solutions[fit] = replace(solution, flags=(*fits.first.notes, *solution.flags))
     return solutions
 
 
 def lightest(
-    fits: MetricFits, solutions: Mapping[Key, Solution], target: str, *, among: Sequence[str] = ()
+    fits: MetricFits, solutions: Mapping[Fit, Solution], target: str, *, among: Sequence[str] = ()
 ) -> Moments | None:
     """Return the moments of the lightest weights of a target: those with the most effective rows.
 
@@ -257,13 +262,13 @@ def lightest(
         if fit.target == target
         and fit.traits.weighs_alone
         and (not among or fit.name in among)
-        and (moments := solutions[fit.key].moments) is not None
+        and (moments := solutions[fit].moments) is not None
     ]
     return max(plain, key=effective_rows, default=None)
 
 
 def _impossible(
-    fits: MetricFits, solutions: Mapping[Key, Solution], ends: tuple[float, float]
+    fits: MetricFits, solutions: Mapping[Fit, Solution], ends: tuple[float, float]
 ) -> dict[str, str]:
     """Return the targets whose recommended value no rewards of this log could add up to, each with the reason."""
     # A mean of rewards lies between the least and the most a ranking earned; weights on a wrong
@@ -271,7 +276,7 @@ def _impossible(
     (low, high), reasons = ends, {}
     slack = 1e-9 * max(abs(low), abs(high))
     for target, fit in fits.recommended.items():
-        solution = solutions[fit.key]
+        solution = solutions[fit]
         value = solution.total.value
         if solution.not_estimable or low - slack <= value <= high + slack:
             continue
@@ -284,13 +289,11 @@ def _impossible(
 
 
 def _refused(
-    metrics: Sequence[MetricFits], solutions: dict[Key, Solution], reasons: Mapping[str, str]
-) -> dict[Key, Solution]:
+    metrics: Sequence[MetricFits], solutions: dict[Fit, Solution], reasons: Mapping[str, str]
+) -> dict[Fit, Solution]:
     """Return the solutions; what is recommended of targets with impossible values has none, in any metric or group."""
     return solutions | {
-        fits.recommended[target].key: replace(
-            solutions[fits.recommended[target].key], not_estimable=reason
-        )
+        fits.recommended[target]: replace(solutions[fits.recommended[target]], not_estimable=reason)
         for fits in metrics
         for target, reason in reasons.items()
     }

@@ -56,12 +56,11 @@ class Sweep:
         fingerprint = None
         for fits, rewarded, views in self._views(batch):
             totals[logged(fits.metric)] = rewarded.reward @ rewarded.position_weights
-            recommended = {fit.key for fit in fits.recommended.values()}
             # Weights of all rows first: those of some rows are among them.
             for fit in sorted(fits.fits, key=lambda fit: not fit.traits.weighs_alone):
                 numbers = fit.fitted.columns(views[fit.target])
                 columns[fit.fitted.key] = numbers
-                if fit.key in recommended:
+                if fit in fits.recommended.values():
                     groups[fit.fitted.key] = numbers
                 key = fit.fitted.mean_of
                 if fits.primary and self.checked and key is not None:

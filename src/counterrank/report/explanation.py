@@ -8,7 +8,7 @@ from typing import Any
 
 from counterrank._version import __version__
 from counterrank.common.findings import TITLES
-from counterrank.common.options import COMMANDS, OPTIONS, Kind
+from counterrank.common.options import BY_FLAG, COMMANDS, OPTIONS, Kind
 from counterrank.common.records import Json, Result
 
 MOST_LINES = 10
@@ -88,9 +88,7 @@ def _called_again(command: str, line: str) -> str:
     while words:
         word, words = words[0], words[1:]
         flag, equals, _ = word.partition("=")
-        option = next(
-            (candidate for candidate in OPTIONS.values() if candidate.spelled == flag), None
-        )
+        option = BY_FLAG.get(flag)
         size = 0 if option is None or equals or option.kind is Kind.SWITCH else 1
         if word[:2] != "--" or (
             option and option.name in COMMANDS[command].on_line and option.kind is not Kind.OUTPUT
