@@ -86,11 +86,11 @@ class Table:
         """Return the solution of the same estimator for the baseline, where there is one."""
         if fit.target == self.baseline:
             return self.solutions[fit]
-        wanted = fit.metric, self.baseline, fit.name
+        names = fit.metric, self.baseline, fit.name
         alike = (
             solution
             for base, solution in self.solutions.items()
-            if (base.metric, base.target, base.name) == wanted
+            if (base.metric, base.target, base.name) == names
         )
         return next(alike, None)
 

@@ -33,7 +33,7 @@ from counterrank.statistics import Number
 
 def values(reading: Reading) -> list[Block]:
     """Return today's policy and every target on one axis, their lifts, and every estimate as a table."""
-    lines = [line for row in reading.result.comparisons if (line := comparison(reading, row))]
+    lines = [line for row in reading.metric.comparisons if (line := comparison(reading, row))]
     told = [Paragraph(line, detail=BRIEF if len(lines) == 1 else VERBOSE) for line in lines]
     drawn = [_values(reading)] if reading.detail >= PAGE else []
     return section("What each policy earns", "values", *drawn, *told, _table(reading))
@@ -77,7 +77,7 @@ def _table(reading: Reading) -> Table:
         rows.append((target.name,))
         styles.append("head")
         best = target.best
-        estimates = [e for e in reading.result.estimates if e.target == target.name]
+        estimates = [e for e in reading.metric.estimates if e.target == target.name]
         for estimate in sorted(estimates, key=lambda e: (e is not best, bool(e.not_estimable))):
             none, mine = estimate.not_estimable, estimate is best
             cells = ("not estimable", *("",) * 6) if none else _cells(reading, estimate, best)
@@ -364,7 +364,7 @@ def _differs(forest: Forest) -> Iterator[str]:
 
 def _segment_forests(reading: Reading) -> list[Forest]:
     members: dict[str, dict[tuple[str, str], Segment]] = {}
-    for segment in reading.result.segments:
+    for segment in reading.metric.segments:
         members.setdefault(segment.target, {})[segment.column, segment.label] = segment
     targets = [
         target for target in in_order(reading) if target.name in members and not target.missing

@@ -31,7 +31,7 @@ def document(result: Evaluation, detail: int = PAGE) -> Document:
 
 def _reasons(reading: Reading) -> list[Block]:
     """Return every check of the verdict, for each policy, the doubts first."""
-    reasons = sorted(reading.result.verdict.reasons, key=lambda reason: ORDER.index(reason.status))
+    reasons = sorted(reading.metric.verdict.reasons, key=lambda reason: ORDER.index(reason.status))
     notes = (replace(note(reason), name=f"{reason.target}: {reason.title}") for reason in reasons)
     return section("Reasons for the measurement", "reasons", *notes)
 

@@ -71,10 +71,10 @@ class Reading:
             key=lambda finding: (not finding.where, not finding.explains),
         )
         #: All estimates that have a value.
-        self.estimates = [e for e in result.estimates if known(e.value)]
+        self.estimates = [e for e in self.metric.estimates if known(e.value)]
         #: The policies in the order they were given, and those that are compared with the baseline.
         self.targets = [
-            self._target(name) for name in dict.fromkeys(e.target for e in result.estimates)
+            self._target(name) for name in dict.fromkeys(e.target for e in self.metric.estimates)
         ]
         self.candidates = [target for target in self.targets if target.name != result.baseline]
         #: Whether lifts are against the policy that served the log; what it and the baseline are called.
@@ -95,8 +95,8 @@ class Reading:
         result = self.result
         best = result.estimate(name)
         valued = [e for e in self.estimates if e.target == name]
-        level = result.verdict.level_of(name)
-        reasons = [reason for reason in result.verdict.reasons if reason.target == name]
+        level = self.metric.verdict.level_of(name)
+        reasons = [reason for reason in self.metric.verdict.reasons if reason.target == name]
         missing, state = "", result.decision.targets.get(name, result.decision.action)
         if not known(best.value):
             missing = best.not_estimable or "the log has no evidence on it"
