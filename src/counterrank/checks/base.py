@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -89,12 +89,17 @@ class Subject:
     formed: dict[tuple[str, int], tuple[RankingLog, Any]] = field(default_factory=dict)
     #: Parts of the log that some checks need and not every log has; "" is no part.
     has: frozenset[str] = frozenset()
+    #: The log was read without propensities, and its numbers are a stand-in; or they were estimated from it.
+    without_propensities: bool = False
+    estimated_propensities: bool = False
     #: What the logged propensities are: a kind of `Propensity`, "factored" or "policy" for a whole policy.
     kind: str = ""
+    #: Weights at a position are those of all items down to it.
+    down_the_page: bool = False
     #: How the logger ranks by scores: the kind of its policy; nothing where it has none.
     ranking: str = ""
     #: About how often each position is rewarded (K,), and the mean size of a reward, from the first rows; never 0.
-    rates: Floats = field(default_factory=lambda: np.empty(0))
+    rates: Floats = field(default_factory=partial(np.empty, 0))
     amount: float = 0.0
 
     def __post_init__(self) -> None:
@@ -113,11 +118,14 @@ class Subject:
             "units": first.unit is not None,
         }
         self.has = frozenset(filter(parts.get, parts))
+        self.without_propensities = MISSING_PROPENSITY in first.notes
+        self.estimated_propensities = has(first.notes, ESTIMATED)
         self.ranking = logger.spec.kind if isinstance(logger, Scored) else ""
         if isinstance(logger, Propensity):
             self.kind = logger.kind
         else:
             self.kind = "factored" if logger.factored else "policy"
+        self.down_the_page = self.kind in ("prefix", "policy")
         hits, shown = self.rewarded(first).sum(axis=0), self.used(first).sum(axis=0)
         common = (hits.sum() + 0.5) / (shown.sum() + 1.0)
         # Ten rankings' worth of the common rate, so that no position has none.
@@ -126,25 +134,10 @@ class Subject:
         # Other processes get the subject, and need none of this.
         self.formed.clear()
 
-    @property
-    def down_the_page(self) -> bool:
-        """Weights at a position are those of all items down to it."""
-        return self.kind in ("prefix", "policy")
-
     def ratios(self, batch: RankingLog, name: str) -> Ratios:
         """Return the ratios of a target on a batch: lent ones where there are any."""
         lent = self.lent.get(name)
         return ratios_of(batch, name) if lent is None or lent.batch is not batch else lent.ratios
-
-    @property
-    def without_propensities(self) -> bool:
-        """The log was read without any: its numbers are a stand-in."""
-        return MISSING_PROPENSITY in self.first.notes
-
-    @property
-    def estimated_propensities(self) -> bool:
-        """The log's propensities were estimated from it."""
-        return has(self.first.notes, ESTIMATED)
 
     def looked_at(self, rows: int, max_rows: int) -> int:
         """Return how many rows of a batch are seen by a check that looks at no more than `most` rows of the log.
@@ -227,8 +220,11 @@ class Subject:
 
 def by_label(key: GroupKey, labels: Iterable[str], table: Iterable[Floats]) -> Parts:
     """Return the rows of a table under keys that end with their labels; groups without rows are left out."""
-    rows = zip(labels, table, strict=True)
-    return {(*key, label): sums for label, sums in rows if sums.any()}
+    parts: Parts = {}
+    for label, sums in zip(labels, table, strict=True):
+        if sums.any():
+            parts[*key, label] = sums
+    return parts
 
 
 def families(parts: Mapping[GroupKey, Floats]) -> dict[GroupKey, tuple[list[str], Floats]]:
@@ -257,7 +253,8 @@ def stretch_names(numbers: Sequence[str], table: Floats) -> tuple[list[str], Flo
 
 def group_sums(codes: Ints, size: int, values: Floats) -> Floats:
     """Return rows, and sums of a number of each row (n,) and of its square, by the row's code (3, size)."""
-    return sums_by(codes, size, (np.ones(len(codes)), values, values**2))
+    rows, first = np.bincount(codes, minlength=size), np.bincount(codes, values, size)
+    return np.stack([rows, first, np.bincount(codes, values**2, size)])
 
 
 @jit
@@ -345,11 +342,6 @@ class Tally:
             _joined(self.parts, other.parts, padded_sum),
         )
 
-    @property
-    def empty(self) -> bool:
-        """Whether there was nothing to count."""
-        return not (self.sums or self.lists or self.parts)
-
     def count(self, name: str) -> int:
         """Return a count, 0 when nothing was counted."""
         counts = self.sums.get(name)
@@ -391,7 +383,8 @@ class Check:
 
     def findings(self, tally: Tally, subject: Subject) -> list[Finding]:
         """Return what the counts mean."""
-        if self.needs not in subject.has or tally.empty:
+        counted = tally.sums or tally.lists or tally.parts
+        if self.needs not in subject.has or not counted:
             return [self.skipped()] if self.skip_reason else []
         passed = [self.says(PASSED, self.passed)] if self.passed else []
         return [*self.judge(tally, subject)] or passed

@@ -94,12 +94,12 @@ def _keys(log: RankingLog) -> dict[str, Words]:
     if scores is not None:
         parts["the logger's scores"] = scores
     # Mixed with its place, so that equal numbers in two columns do not cancel.
-    mixed = {
-        name: np.asarray(hashing.mixed(words + np.uint64(k)))
-        for k, (name, words) in enumerate(parts.items())
-    }
-    total = sum(mixed.values(), start=np.zeros(log.n, np.uint64))
-    return {"": total, **{name: total - words for name, words in mixed.items()}}
+    for place, name in enumerate(parts):
+        parts[name] = np.asarray(hashing.mixed(parts[name] + np.uint64(place)))
+    total = sum(parts.values(), start=np.zeros(log.n, np.uint64))
+    for name in parts:
+        parts[name] = total - parts[name]
+    return {"": total, **parts}
 
 
 def _scores(log: RankingLog) -> Words | None:

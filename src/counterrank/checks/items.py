@@ -81,7 +81,11 @@ def _judge_item_rates(tally: Tally, subject: Subject) -> Iterator[Finding]:
         yield ITEM_RATES.says(SKIPPED, "there is one reward per page")
         return
     items = tally.sums["items"]
-    factor = _by_score(items)
+    # By what factor rewards of each group of scores differ from those by position (DECILES,): ten expected
+    # rewards at the overall rate keep small groups calm.
+    expected, observed = items.sum(axis=1)
+    overall = observed.sum() / max(expected.sum(), 1e-300)
+    factor = (observed + 10 * overall) / (expected + 10)
     yield from _counted_twice(tally)
     yield from _without_any(*items.sum(axis=2))
     # Without scores nobody knows what should be liked: in search, all results of a query that
@@ -138,15 +142,6 @@ def item_sums(code: Ints, score: Ints, reward: Floats, rates: Floats, out: Float
             if code[i, k] >= 0:
                 out[0, code[i, k], score[i, k]] += rates[k]
                 out[1, code[i, k], score[i, k]] += reward[i, k] != 0
-
-
-def _by_score(items: Floats) -> Floats:
-    """Return by what factor rewards of each group of scores differ from those by position (DECILES,)."""
-    expected, observed = items.sum(axis=1)
-    overall = observed.sum() / max(expected.sum(), 1e-300)
-    # Ten expected rewards at the overall rate keep small groups calm.
-    factor: Floats = (observed + 10 * overall) / (expected + 10)
-    return factor
 
 
 def _categories(

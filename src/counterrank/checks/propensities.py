@@ -103,16 +103,16 @@ def _count_rounding(batch: RankingLog, subject: Subject) -> Tally:
     values = logged_numbers(batch, LOGGING)
     assert values is not None
     inside = of_items(batch, values, subject)
-    # One number that is no multiple settles it: mostly among the first ones.
-    off = [_off(inside[:HEAD_ROWS], d) or _off(inside, d) for d in range(DECIMALS + 1)]
+    off = np.zeros(DECIMALS + 1)
+    for decimals in range(DECIMALS + 1):
+        # One number that is no multiple settles it: mostly among the first ones.
+        for numbers in (inside[:HEAD_ROWS], inside):
+            scaled = numbers * 10**decimals
+            if (np.abs(scaled - np.rint(scaled)) > 1e-7).any():
+                off[decimals] = 1.0
+                break
     grid = np.bincount(np.rint(inside * 10**DECIMALS).astype(np.int64), minlength=10**DECIMALS + 1)
-    return Tally({"off": np.array(off, float), "grid": grid}, {"low": np.array([-inside.min()])})
-
-
-def _off(values: Floats, decimals: int) -> bool:
-    """Return whether a number is no multiple of 10^-decimals."""
-    scaled = values * 10**decimals
-    return bool((np.abs(scaled - np.rint(scaled)) > 1e-7).any())
+    return Tally({"off": off, "grid": grid}, {"low": np.array([-inside.min()])})
 
 
 def _judge_rounding(tally: Tally, subject: Subject) -> Iterator[Finding]:

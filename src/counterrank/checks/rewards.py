@@ -160,15 +160,18 @@ def _judge_reward_rates(tally: Tally, subject: Subject) -> Iterator[Finding]:
         yield from _cut(tally.sums["pages"], rates)
     yield from _run(tally.lists["run"], *tally.sums["empty"])
     tests = sum(len(labels) for labels, _ in columns.values())
+    # Rates along numbers and rows rise and fall by nature.
+    unlabelled = {BLOCK, *(cut.column for cut in subject.cuts if not cut.labels)}
     for column, (labels, cube) in columns.items():
-        table = cube.sum(axis=1)
-        yield from _fewer(column, labels, table, subject, design, tests)
+        table, chance = cube.sum(axis=1), 0.0 if column in unlabelled else CHANCE / tests
+        yield from _fewer(column, labels, table, subject, design, chance)
         if column != BLOCK:
             yield from _at_positions(column, labels, table)
             yield from _counted_twice(column, labels, table, subject)
     yield from _on_a_day(np.array(days), overall[:, :3], subject, design)
-    labelled = {column: columns[column] for column in columns if _labelled(column, subject)}
-    yield from _since_a_day(labelled, days, subject, design)
+    for column in unlabelled & columns.keys():
+        del columns[column]
+    yield from _since_a_day(columns, days, subject, design)
 
 
 #: What rewards that a part of the rows lost, or has too many of, bring about.
@@ -196,26 +199,26 @@ REWARD_RATES = Check(
 
 def _columns(parts: Mapping[GroupKey, Floats]) -> tuple[list[str], Columns]:
     """Return the days, and the labels of each column with their sums by day (L, D, V)."""
-    days = sorted({day for _, _, day in parts})
-    cubes: dict[str, dict[str, Floats]] = {}
+    *_, on = zip(*parts, strict=True)
+    days, cubes = sorted(set(on)), dict[str, dict[str, Floats]]()
     for (column, label, day), sums in parts.items():
         levels = cubes.setdefault(column, {})
         levels.setdefault(label, np.zeros((len(days), len(sums))))[days.index(day)] = sums
-    columns = {name: ([*levels], np.stack([*levels.values()])) for name, levels in cubes.items()}
+    columns: Columns = {}
+    for name, levels in cubes.items():
+        columns[name] = [*levels], np.stack([*levels.values()])
     return days, {**columns, BLOCK: stretch_names(*columns[BLOCK])}
 
 
-def _labelled(column: str, subject: Subject) -> bool:
-    """Return whether a column has labels: rates along numbers and rows rise and fall by nature."""
-    return column != BLOCK and not any(
-        cut.column == column and not cut.labels for cut in subject.cuts
-    )
-
-
 def _fewer(
-    column: str, labels: Sequence[str], table: Floats, subject: Subject, design: float, tests: int
+    column: str,
+    labels: Sequence[str],
+    table: Floats,
+    subject: Subject,
+    design: float,
+    chance: float,
 ) -> Iterator[Finding]:
-    """Yield the groups with hardly any reward, or the level with far fewer than others that are alike."""
+    """Yield the groups with hardly any reward, or the level with far fewer than others that are alike by `chance`."""
     rows, hits, squares = table.T[:3]
     shown, rewarded = table[:, COUNTS:].reshape(len(table), 2, -1).transpose(1, 0, 2)
     # What the others have at the positions of a group: pages of one place have fewer rewards than pages of eight,
@@ -227,7 +230,7 @@ def _fewer(
     minor = rows <= rows.sum() / 2
     judged = np.flatnonzero((rows >= FEWEST) & (expected >= EXPECTED))
     bad = judged[(compared < HARDLY_ANY * expected)[judged] & minor[judged]]
-    if not len(bad) and _labelled(column, subject):
+    if not len(bad) and chance:
         # Half a reward more, so that none at all has a logarithm.
         n, mean = rows[judged], (hits[judged] + 0.5) / rows[judged]
         variance = design * np.maximum(squares[judged] / n - mean**2, 1e-12) / (n * mean**2)
@@ -235,7 +238,7 @@ def _fewer(
         # Against one rate for all: against each other's, two levels would be twice as far apart.
         usual = (shown * rewarded.sum(axis=0) / np.maximum(shown.sum(axis=0), 1.0)).sum(axis=1)
         logs = np.log((hits + 0.5) / np.maximum(usual, 1e-300))[judged]
-        outlying = outlier(logs, variance, limit, ALIKE, CHANCE / tests)
+        outlying = outlier(logs, variance, limit, ALIKE, chance)
         bad = judged[[index for index in outlying if logs[index] < 0 and minor[judged[index]]]]
     if len(bad):
         names, hardly = (

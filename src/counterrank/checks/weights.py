@@ -42,7 +42,6 @@ from counterrank.common.messages import say
 from counterrank.common.texts import in_percent, in_z
 from counterrank.data.columns import interval_names
 from counterrank.data.log import RankingLog
-from counterrank.estimators.weights.ratios import Ratios
 from counterrank.estimators.weights.thresholds import LIMITING, THRESHOLDS
 from counterrank.kernels.jit import jit
 from counterrank.policies import Policy, TeamDraft
@@ -61,13 +60,6 @@ QUANTILES, LABELS = 8, 40
 RowGroups = dict[str, tuple[list[str], Ints]]
 #: Standard errors from the common mean at which a group may be left out.
 APART = 4.0
-
-
-def weights_of(ratios: Ratios) -> Floats:
-    """Return the lightest weights (n, K) whose mean must be 1 that the propensities allow."""
-    if ratios.kind != "policy" and "position" in ratios.supports:
-        return ratios.position()
-    return ratios.prefix() if "prefix" in ratios.supports else ratios.full()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,16 +217,17 @@ def _count_group_weights(batch: RankingLog, subject: Subject) -> Tally:
 def formed_weights(
     batch: RankingLog, subject: Subject, names: Iterable[str]
 ) -> Iterator[tuple[str, Floats]]:
-    """Yield targets with their lightest weights (n, K), 0 at padding, where these can be formed."""
+    """Yield targets with the lightest weights (n, K) whose mean must be 1, 0 at padding, where these can be formed."""
     for name in names:
         with suppress(CounterrankError):
-            w = weights_of(subject.ratios(batch, name))
-            yield (
-                name,
-                np.ascontiguousarray(
-                    w if complete(batch) else np.where(subject.used(batch), w, 0.0)
-                ),
-            )
+            ratios = subject.ratios(batch, name)
+            if ratios.kind != "policy" and "position" in ratios.supports:
+                w = ratios.position()
+            else:
+                w = ratios.prefix() if "prefix" in ratios.supports else ratios.full()
+            if not complete(batch):
+                w = np.where(subject.used(batch), w, 0.0)
+            yield name, np.ascontiguousarray(w)
 
 
 def effective(first: Floats, second: Floats, *, down_the_page: bool) -> Floats:

@@ -46,6 +46,8 @@ from counterrank.statistics import Number
 
 #: Remedies of a policy at most, and metrics that stand side by side; the others are folded by as many less one.
 MOST_REMEDIES, MOST_METRICS = 2, 5
+#: What a guardrail says, the gravest first.
+GRAVE = ("broken", "open", "safe")
 NO_INTERVAL = "these rows give no interval"
 #: Names that a sentence lists; of more, all but one are shown.
 MOST_NAMES = 4
@@ -209,11 +211,11 @@ def forests(reading: Reading) -> list[Forest]:
 
 
 def _urgency(reading: Reading, metric: MetricResult) -> int:
-    statuses = {rail.status for rail in reading.result.guardrails if rail.metric == metric.name}
-    order = ("broken", "open", "safe")
-    return next((place for place, status in enumerate(order) if status in statuses), len(order))
+    rails = (rail for rail in reading.result.guardrails if rail.metric == metric.name)
+    return min(map(_gravity, rails), default=len(GRAVE))
 
 
+_NO_ENDS = (math.nan, math.nan)
 _Named = tuple[str, str, MetricResult]
 
 
@@ -278,7 +280,7 @@ def _cell(reading: Reading, target: Target, named: _Named) -> Row | None:
         faded=grade == "insufficient",
         status=worst.status if worst else "",
         hints=[_amount(reading, lift, metric)],
-        outer=_ends(guardrail, scale) if guardrail else (math.nan, math.nan),
+        outer=(scale * guardrail.low, scale * guardrail.high) if guardrail else _NO_ENDS,
         second=reading.seconds.get((target.name, name)),
     )
     return replace(row, reach=row.reach or NO_INTERVAL)
@@ -291,15 +293,7 @@ def _amount(reading: Reading, lift: Number, metric: MetricResult) -> str:
 
 
 def _gravity(rail: GuardrailResult) -> int:
-    return ("broken", "open", "safe").index(rail.status)
-
-
-def _ends(rail: GuardrailResult, scale: float) -> tuple[float, float]:
-    return (
-        (rail.low * scale, rail.high * scale)
-        if known(rail.high - rail.low)
-        else (math.nan, math.nan)
-    )
+    return GRAVE.index(rail.status)
 
 
 def _rails(reading: Reading, target: Target, metric: MetricResult) -> list[GuardrailResult]:

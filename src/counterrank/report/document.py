@@ -70,7 +70,7 @@ class AxisScale:
         step = self.step(limit)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
-        return [_neat(index * step) for index in range(first, last + 1)]
+        return [neat(index * step) for index in range(first, last + 1)]
 
 
 def axis_around(values: Iterable[Any], *, also: Sequence[float] = ()) -> AxisScale:
@@ -85,15 +85,15 @@ def axis_around(values: Iterable[Any], *, also: Sequence[float] = ()) -> AxisSca
     if high - low < 1e-12 * max(abs(high), 1e-300):
         low, high = low - (abs(low) * 0.1 or 1.0), high + (abs(high) * 0.1 or 1.0)
     pad = (high - low) * 0.06
-    scale = AxisScale(_neat(low - pad), _neat(high + pad))
+    scale = AxisScale(neat(low - pad), neat(high + pad))
     # A longer axis may have a longer step, which may need more room: the second or third time it fits.
     for _ in range(4 if 0.0 in also else 0):
         step = scale.step()
-        scale = AxisScale(_neat(min(scale.low, -step)), _neat(max(scale.high, step)))
+        scale = AxisScale(neat(min(scale.low, -step)), neat(max(scale.high, step)))
     return scale
 
 
-def _neat(value: float) -> float:
+def neat(value: float) -> float:
     """Return a number without what rounding left in its last digits, however small it is."""
     return float(f"{value:.12g}")
 

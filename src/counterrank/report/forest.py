@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from counterrank.report.document import (
@@ -19,9 +20,10 @@ from counterrank.report.document import (
     Mark,
     Row,
     bounded,
+    neat,
     tick_names,
 )
-from counterrank.report.words import known
+from counterrank.report.words import known, spaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,26 +112,20 @@ class Line:
     advice: Sequence[str] = ()
 
     def __str__(self) -> str:
-        badge = STATES[self.state].badge if self.state else ""
-        numbers = (
-            " ".join(
-                filter(
-                    None,
-                    (
-                        cell.label,
-                        cell.shown,
-                        cell.reach and f"({cell.reach})",
-                        second_words(cell.second),
-                        cell.status,
-                    ),
-                )
+        numbers = [
+            spaced(
+                cell.label,
+                cell.shown,
+                cell.reach and f"({cell.reach})",
+                second_words(cell.second),
+                cell.status,
             )
             for cell in self.cells
             if cell is not None
-        )
-        label = ": ".join(filter(None, (badge, self.label)))
-        text = ", ".join(filter(None, (*numbers, self.note)))
-        return " ".join(filter(None, (f"{label}: {text}." if text else f"{label}.", self.cause)))
+        ]
+        label = f"{STATES[self.state].badge}: {self.label}" if self.state else self.label
+        text = ", ".join([*numbers, *([self.note] if self.note else [])])
+        return spaced(f"{label}: {text}." if text else f"{label}.", self.cause)
 
 
 def second_words(row: Row | None) -> str:
@@ -170,20 +166,18 @@ class Forest(Block):
         """Return a chart of one axis for each column."""
         figures = []
         for place, column in enumerate(self.columns):
-            rows, group = list[Row](), ""
-            for line in self.lines:
-                cell = line.cells[place] if place < len(line.cells) else None
-                if line.group and line.group != group:
-                    rows.append(Row(label=line.group, heading=True))
-                group = line.group
-                if cell is not None:
-                    rows.append(replace(cell, label=line.label, note=line.note))
-            unit = f"{self.measure}{column.unit}"
-            marked = [] if column.total is None else [(column.total, "today")]
-            lines = NO_CHANGE if column.scale.inside(0.0) else marked
-            name = f"{self.caption}: {column.name}"
-            figures.append(Figure(self.kind, rows, unit, name, lines))
-        return [figure for figure in figures if any(known(row.value) for row in figure.rows)]
+            rows: list[Row] = []
+            for group, lines in groupby(self.lines, lambda line: line.group):
+                rows += [Row(label=group, heading=True)] if group else []
+                for line in lines:
+                    for cell in filter(None, line.cells[place : place + 1]):
+                        rows.append(replace(cell, label=line.label, note=line.note))
+            today = () if column.total is None else ((column.total, "today"),)
+            marked = NO_CHANGE if column.scale.inside(0.0) else today
+            axis, name = f"{self.measure}{column.unit}", f"{self.caption}: {column.name}"
+            if any(known(row.value) for row in rows):
+                figures.append(Figure(self.kind, rows, axis, name, marked))
+        return figures
 
 
 def around_zero(
@@ -198,22 +192,20 @@ def around_zero(
     [-1.0, 0.0, 1.0, 2.0, 3.0]
     """
     ends = [*bounded([row for row in rows if row is not None]), *marked]
-    finite = [value for value in ends if known(value) and abs(value) < 1e12]
-    low, high = min([0.0, *finite]), max([0.0, *finite])
-    length = high - low or 1.0
-    power = 10.0 ** (math.floor(math.log10(length)) - 1)
-    first, last, step = -1, 1, power
+    finite = [0.0, *(value for value in ends if known(value) and abs(value) < 1e12)]
+    low, high = min(finite), max(finite)
+    power = 10.0 ** (math.floor(math.log10(high - low or 1.0)) - 1)
     for step in (power * factor for factor in (1, 2, 5, 10, 20, 50, 100)):
         # On to the next tick where data pass three quarters of a step.
         first = min(-1, math.ceil(low / step - 0.25))
         last = max(1, math.floor(high / step + 0.25))
         if last - first < max_ticks:
             break
-    low, high = min(low, first * step), max(high, last * step)
     margin = room * (last - first) * step / (1 - 2 * room)
+    low, high = min(low, first * step), max(high, last * step)
     pad = 0.03 * (high - low)
     scale = AxisScale(min(low - pad, first * step - margin), max(high + pad, last * step + margin))
-    return scale, [float(f"{place * step:.12g}") for place in range(first, last + 1)]
+    return scale, [neat(place * step) for place in range(first, last + 1)]
 
 
 def column_over(
@@ -244,21 +236,20 @@ def strip(cell: Row, column: Column, size: int) -> str:
     """
     if not known(cell.value):
         return " " * size
+    scale, signs = column.scale, [" "] * size
 
     def place(value: float) -> int:
-        return round(column.scale.position(column.scale.clipped(value)) * (size - 1))
+        return round(scale.position(scale.clipped(value)) * (size - 1))
 
-    signs = [" "] * size
     for limit in column.harm or ():
-        if column.scale.low < limit < column.scale.high:
+        if scale.low < limit < scale.high:
             signs[place(limit)] = _LIMIT
     signs[place(0.0)] = _ZERO
     if known(cell.low) and known(cell.high):
         start, end = place(cell.low), place(cell.high)
         for index in range(start, end + 1):
             signs[index] = _GROUND if signs[index] == " " else "┼"
-        inside = column.scale.inside(cell.low), column.scale.inside(cell.high)
-        signs[start] = _ENDS[0] if inside[0] else _LEAVES[0]
-        signs[end] = _ENDS[1] if inside[1] else _LEAVES[1]
+        signs[start] = (_ENDS if scale.inside(cell.low) else _LEAVES)[0]
+        signs[end] = (_ENDS if scale.inside(cell.high) else _LEAVES)[1]
     signs[place(cell.value)] = MARK_SIGNS.get(cell.mark.look, "●")
     return "".join(signs)

@@ -18,7 +18,7 @@ from counterrank.report.svg import (
     tag,
     track,
 )
-from counterrank.report.words import without_options
+from counterrank.report.words import spaced, without_options
 
 #: Glyphs of 12 by 12 pixels, for badges and statuses.
 _GLYPHS = {
@@ -56,6 +56,7 @@ STATUS_GLYPHS = {
 MOST_LINES, LARGE_LINES = 8, 2
 #: A table whose rows and cells are displayed otherwise loses its roles, which are therefore written out.
 _ROLES = {"table": "table", "thead": "rowgroup", "tbody": "rowgroup", "tr": "row", "td": "cell"}
+_HEADS = {"col": "columnheader", "row": "rowheader", "rowgroup": "rowheader"}
 
 
 def glyph(name: str) -> Markup:
@@ -72,7 +73,8 @@ def badge(state: str) -> Markup:
 
 
 def _element(name: str, *children: Any, **attributes: Any) -> Markup:
-    return tag(name, *children, role=attributes.pop("role", _ROLES.get(name)), **attributes)
+    role = _ROLES.get(name) or _HEADS[attributes["scope"]]
+    return tag(name, *children, role=role, **attributes)
 
 
 def shown(forest: Forest) -> Markup:
@@ -96,44 +98,36 @@ def _policies(forest: Forest, lines: Sequence[Line], large: int) -> Markup:
     strips = len(columns) > 2
     for index, column in enumerate(columns):
         wide = not (strips and index)
-        heads.append(
-            _element(
-                "th", _head(column), role="columnheader", scope="col", colspan=2 if wide else None
-            )
-        )
-        axes += [_element("td")] if wide else []
+        heads.append(_element("th", _head(column), scope="col", colspan=2 if wide else None))
+        axes += [_element("td")] * wide
         axes.append(_element("td", ticks(column), class_="axis"))
-        widths += (
-            [tag("col", class_="num"), tag("col", class_="less" if index else "wide")]
-            if wide
-            else [tag("col", class_="strip")]
-        )
+        looks = ("num", "less" if index else "wide") if wide else ("strip",)
+        widths += [tag("col", class_=look) for look in looks]
     rows = [
         row
         for index, entry in enumerate(lines)
         for row in _policy(entry, columns, len(widths) or 1, large=index < large)
     ]
-    first = _element("th", tag("span", "policy", class_="unseen"), role="columnheader", scope="col")
-    below = _element("td", forest.head, class_="sub")
-    head = (
-        _element(
-            "thead", _element("tr", first, *heads), _element("tr", below, *axes, class_="axes")
-        )
-        if columns
-        else ""
-    )
+    head = ""
+    if columns:
+        first = _element("th", tag("span", "policy", class_="unseen"), scope="col")
+        below = _element("td", forest.head, class_="sub")
+        second = _element("tr", below, *axes, class_="axes")
+        head = _element("thead", _element("tr", first, *heads), second)
     look = "many" if strips else ("none", "few", "few two")[len(columns)]
     look += " both" * any(cell and cell.second for entry in lines for cell in entry.cells)
-    return _element(
-        "table",
+    return _chart(
+        forest,
+        f"forest chart {look}",
         tag("caption", forest.caption),
         tag("colgroup", tag("col", class_="name"), *widths),
         head,
         _element("tbody", *rows),
-        class_=f"forest chart {look}",
-        tabindex="0",
-        aria_label=forest.caption,
     )
+
+
+def _chart(forest: Forest, look: str, *parts: Any) -> Markup:
+    return _element("table", *parts, class_=look, tabindex="0", aria_label=forest.caption)
 
 
 def _head(column: Column) -> Markup:
@@ -145,31 +139,19 @@ def _head(column: Column) -> Markup:
 def _policy(entry: Line, columns: Sequence[Column], width: int, *, large: bool) -> list[Markup]:
     """Return the row of a policy, and one for what keeps it open."""
     who = tag("b", entry.label, title=entry.label) + tag("span", entry.note, class_="label")
-    name = _element(
-        "th", badge(entry.state), tag("span", who, class_="who"), role="rowheader", scope="row"
-    )
+    name = _element("th", badge(entry.state), tag("span", who, class_="who"), scope="row")
     told = _reason(entry)
-    if not any(cell is not None for cell in entry.cells):
-        return [
-            _element(
-                "tr",
-                name,
-                _element("td", told, colspan=width),
-                class_="none",
-                data_target=entry.label,
-            )
-        ]
-    cells = []
+    below = _element("td", told, colspan=width)
+    if not any(entry.cells):
+        return [_element("tr", name, below, class_="none", data_target=entry.label)]
+    cells: list[Markup] = []
     for index, (column, cell) in enumerate(zip(columns, entry.cells, strict=True)):
         if len(columns) > 2 and index:
             cells.append(_strip(column, cell))
         else:
             cells += _wide(column, cell, large=large and not index)
     rows = [_element("tr", name, *cells, data_target=entry.label)]
-    if told:
-        cells = [_element("td"), _element("td", told, colspan=width)]
-        rows.append(_element("tr", *cells, class_="why"))
-    return rows
+    return [*rows, _element("tr", _element("td"), below, class_="why")] if told else rows
 
 
 def _reason(entry: Line) -> Markup:
@@ -249,15 +231,14 @@ def ticks(column: Column, look: str = "ticks") -> Markup:
 def _legend(forest: Forest) -> Markup:
     if not forest.columns:
         return Markup("")
-    marks = {
-        cell.mark.look: cell.mark.name for entry in forest.lines for cell in entry.cells if cell
-    }
+    cells = [cell for entry in forest.lines for cell in entry.cells if cell]
+    marks = {cell.mark.look: cell.mark.name for cell in cells}
     keys = [_key(_sample(look), marks[look]) for look in OUTCOMES if marks.get(look)]
     if any(column.band for column in forest.columns):
         keys.append(_key(region("0%", "100%", "band"), forest.band))
     if any(column.harm for column in forest.columns):
         keys.append(_key(region("0%", "100%", "harm"), forest.beyond))
-    if any(cell and cell.faded for entry in forest.lines for cell in entry.cells):
+    if any(cell.faded for cell in cells):
         keys.append(_key(_sample("unclear", "faded"), "dashed: thin evidence"))
     if forest.second:
         tick = line("17", 2, "17", 12, "second")
@@ -278,82 +259,47 @@ def _segments(forest: Forest) -> Markup:
     """Return segments, a column for each policy; a line and a band for all rows."""
     groups = any(entry.group for entry in forest.lines)
     start = [_element("td")] * (2 if groups else 1)
-    heads = [
-        _element(
-            "th",
-            glyph(column.state) if column.state else "",
-            tag("b", column.name),
-            role="columnheader",
-            scope="col",
-            class_=column.state or None,
-        )
-        for column in forest.columns
-    ]
-    axes = [
-        _element(
-            "td", tag("div", tag("div", ticks(column)), tag("span"), class_="cell"), class_="axis"
-        )
-        for column in forest.columns
-    ]
-    rows, group = list[Markup](), None
-    sizes = {
-        name: sum(1 for _ in members) for name, members in groupby(forest.lines, lambda e: e.group)
-    }
-    for entry in forest.lines:
-        first = entry.group != group
-        group = entry.group
-        rows.append(
-            _segment(
-                forest, entry, sizes[group] if first and group else 0, groups=groups, first=first
-            )
-        )
-    look = (
-        "many" if len(forest.columns) > 2 else "few" if len(forest.columns) == 2 else "few single"
-    )
+    heads, axes, rows = list[Markup](), list[Markup](), list[Markup]()
+    for column in forest.columns:
+        sign, name = glyph(column.state) if column.state else "", tag("b", column.name)
+        heads.append(_element("th", sign, name, scope="col", class_=column.state or None))
+        axis = tag("div", tag("div", ticks(column)), tag("span"), class_="cell")
+        axes.append(_element("td", axis, class_="axis"))
+    for group, members in groupby(forest.lines, lambda entry: entry.group):
+        lines = [*members]
+        for entry in lines:
+            first = entry is lines[0]
+            size = len(lines) if first and group else 0
+            rows.append(_segment(forest, entry, size, groups=groups, first=first))
+    look = ("few single", "few")[len(forest.columns) - 1] if len(forest.columns) <= 2 else "many"
     widths = [tag("col", class_="group")] * groups + [tag("col", class_="seg")]
-    return _element(
-        "table",
+    head = _element("tr", *start, *heads), _element("tr", *start, *axes, class_="axes")
+    table = _chart(
+        forest,
+        f"segments chart {look}",
         tag("caption", forest.caption, class_="unseen"),
         tag("colgroup", *widths, *(tag("col") for _ in axes)),
-        _element(
-            "thead", _element("tr", *start, *heads), _element("tr", *start, *axes, class_="axes")
-        ),
+        _element("thead", *head),
         _element("tbody", *rows),
-        class_=f"segments chart {look}",
-        tabindex="0",
-        aria_label=forest.caption,
-    ) + (tag("p", tag("span", forest.aid), class_="legend") if forest.aid else "")
+    )
+    return table + tag("p", tag("span", forest.aid), class_="legend") if forest.aid else table
 
 
 def _segment(forest: Forest, entry: Line, size: int, *, groups: bool, first: bool) -> Markup:
-    is_total = groups and not entry.group
-    start = (
-        [
-            _element(
-                "th", entry.group, role="rowheader", class_="group", scope="rowgroup", rowspan=size
-            )
-        ]
-        if size
-        else []
-    )
+    is_total, cells = groups and not entry.group, list[Markup]()
+    if size:
+        group = {"class_": "group", "scope": "rowgroup", "rowspan": size}
+        cells.append(_element("th", entry.group, **group))
     label = tag("b", entry.label) if is_total else entry.label
     note = tag("span", entry.note, class_="label") if entry.note else ""
-    name = _element(
-        "th",
-        label,
-        note,
-        role="rowheader",
-        class_="seg",
-        scope="row",
-        colspan=2 if is_total else None,
-    )
-    cells = []
+    columns = 2 if is_total else None
+    cells.append(_element("th", label, note, class_="seg", scope="row", colspan=columns))
     for column, cell in zip(forest.columns, entry.cells, strict=True):
-        apart = " apart" if is_total or (cell and cell.apart) else ""
-        look = f"n {cell.mark.look}{apart}" if cell else "n"
+        bold = " apart" if is_total or (cell and cell.apart) else ""
+        look = f"n {cell.mark.look}{bold}" if cell else "n"
         plot = tag("div", ground(column), _marks(column, cell, 28), class_="plot")
         number = tag("span", cell.shown if cell else "–", class_=look)
         inner = tag("div", plot, number, class_="cell", data_label=column.name)
         cells.append(_element("td", inner, data_tip=cell.tip if cell else None))
-    look = " ".join(filter(None, ("first" if first else "", "all" if is_total else "")))
-    return _element("tr", *start, name, *cells, class_=look or None)
+    look = spaced("first" * first, "all" * is_total)
+    return _element("tr", *cells, class_=look or None)

@@ -3,7 +3,7 @@
 import json
 
 from counterrank.checks import Audit
-from counterrank.common.findings import TITLES, Finding
+from counterrank.common.findings import TITLES, WARNED, Finding
 from counterrank.common.texts import comma_separated
 from counterrank.report.document import (
     BRIEF,
@@ -34,39 +34,24 @@ CHECKLIST = (
 )
 
 
-def by_status(audit: Audit) -> dict[str, list[Finding]]:
-    """Return the findings of each status, failures first; what another one explains is folded into it."""
-    return {
-        status: [
-            finding
-            for finding in audit
-            if finding.status.value == status and not finding.explained_by
-        ]
-        for status in ORDER
-    }
-
-
 def tally(audit: Audit) -> str:
     """Return how many checks failed, ask, warned, were answered and passed."""
-    counts = dict.fromkeys(("failed", "question", "warned", "accepted", "passed"), 0)
-    for status, findings in by_status(audit).items():
-        for finding in findings:
-            is_question = finding.kind == "question" and finding.status.value == "warned"
-            name = "question" if is_question else "accepted" if finding.accepted else status
-            counts[name] = counts.get(name, 0) + 1
-    counts.pop("skipped", None)
-    shown = {
-        name: number for name, number in counts.items() if number or name in ("failed", "passed")
-    }
+    counts = dict.fromkeys(("failed", "question", "warned", "accepted", "passed", "skipped"), 0)
+    for finding in audit:
+        asks = finding.kind == "question" and finding.status is WARNED
+        name = "question" if asks else "accepted" if finding.accepted else finding.status.value
+        counts[name] += not finding.explained_by
+    del counts["skipped"]
     return " · ".join(
         f"{number} {name}{'s' if name == 'question' and number > 1 else ''}"
-        for name, number in shown.items()
+        for name, number in counts.items()
+        if number or name in ("failed", "passed")
     )
 
 
 def document(audit: Audit, detail: int = PAGE) -> Document:
     """Return the audit of a log, failures first; what passed is listed where a terminal shows more."""
-    findings = by_status(audit)
+    findings = {status: getattr(audit, status) for status in ORDER}
     shown = ORDER if detail == VERBOSE else ORDER[:2]
     notes = [note(finding, detail=BRIEF) for status in shown for finding in findings[status]]
     rows = [
@@ -86,11 +71,10 @@ def health(reading: Reading) -> list[Block]:
     audit = reading.result.audit
     if not audit:
         return []
-    findings = by_status(audit)
     # What the page has above already is not said twice.
-    failed = findings["failed"] if not reading.failed else findings["failed"][1:]
-    warned = sorted(findings["warned"], key=lambda finding: finding.kind != "question")
-    quiet = [*findings["passed"], *findings["skipped"]] if reading.detail >= PAGE else []
+    failed = audit.failed[1:] if reading.failed else audit.failed
+    warned = sorted(audit.warned, key=lambda finding: finding.kind != "question")
+    quiet = [*audit.passed, *audit.skipped] if reading.detail >= PAGE else []
     return section(
         "Health of the log",
         "health",

@@ -17,7 +17,7 @@ from counterrank.report.document import (
     walk,
 )
 from counterrank.report.forest import MARK_SIGNS, STATES, Forest, Line, second_words
-from counterrank.report.words import visible
+from counterrank.report.words import spaced, visible
 
 _SPECIAL = re.compile(r"([\\`*_\[\]#!|~@]|(?<=:)/)")
 
@@ -66,7 +66,7 @@ def _forest(forest: Forest) -> Iterator[str]:
     if rows:
         yield _table(forest.caption, [*heads, *names], rows, 2)
     causes = [
-        f"- {plain_text(line.label)}: {plain_text(' '.join(filter(None, (line.cause, *line.advice))))}"
+        f"- {plain_text(line.label)}: {plain_text(spaced(line.cause, *line.advice))}"
         for line in forest.lines
         if line.cause or line.advice
     ]
@@ -88,7 +88,7 @@ def _cell(cell: Row | None) -> str:
     sign = MARK_SIGNS.get(cell.mark.look, "")
     reach = f"({cell.reach})" if cell.reach else ""
     second = f"· {second_words(cell.second)}" if cell.second else ""
-    return " ".join(filter(None, (sign, cell.shown, reach, second, cell.status)))
+    return spaced(sign, cell.shown, reach, second, cell.status)
 
 
 def _table(caption: str, head: Sequence[Any], rows: Iterable[Sequence[Any]], texts: int) -> str:

@@ -1,7 +1,7 @@
 """Charts as SVG that stretches with the page: x in percent, y in pixels, so that text and marks keep their size."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -75,33 +75,26 @@ def picture(*parts: Markup, height: Any, class_: str, width: Any = "100%") -> Ma
 
 def track(row: Row, scale: AxisScale, height: int = ROW_HEIGHT) -> Markup:
     """Return the marks of a row: its interval, an arrow where that leaves the axis, and its value."""
-    parts, middle = list[Markup](), height * (0.36 if row.second else 0.5)
-    for name, start, end in row.marks(scale):
-        x = place(scale.position(start))
-        if name in ("outer", "span"):
-            parts.append(line(x, middle, place(scale.position(end)), middle, name))
-        elif name in _ARROWS:
-            parts.append(_symbol(x, middle, _ARROWS[name], "arrow"))
-        elif scale.inside(row.value):
-            parts.append(marker(row.mark.shape, x, middle))
+    middle = height * (0.36 if row.second else 0.5)
+    parts = [*_marks(row, scale, middle)]
     if row.second:
-        parts += _second(row.second, scale, 0.76 * height)
+        parts += _marks(row.second, scale, 0.76 * height, second=True)
     look = f"track {row.mark.look}" + " faded" * row.faded
     return picture(*parts, height=height, class_=look)
 
 
-def _second(row: Row, scale: AxisScale, middle: float) -> list[Markup]:
-    """Return another reading of a number: a thin line with a tick, and an arrow where it leaves the axis."""
-    parts = list[Markup]()
+def _marks(row: Row, scale: AxisScale, middle: float, *, second: bool = False) -> Iterator[Markup]:
+    """Yield the marks of a row; those of a second reading of a number are a thin line with a tick."""
     for name, start, end in row.marks(scale):
         x = place(scale.position(start))
-        if name == "span":
-            parts.append(line(x, middle, place(scale.position(end)), middle, "second"))
+        if name in ("outer", "span"):
+            look = "second" if second else name
+            yield line(x, middle, place(scale.position(end)), middle, look)
         elif name in _ARROWS:
-            parts.append(_symbol(x, middle, _ARROWS[name], "second-arrow"))
-        elif name == "value" and scale.inside(row.value):
-            parts.append(line(x, middle - 5, x, middle + 5, f"second {row.mark.look}"))
-    return parts
+            yield _symbol(x, middle, _ARROWS[name], "second-arrow" if second else "arrow")
+        elif scale.inside(row.value):
+            tick = line(x, middle - 5, x, middle + 5, f"second {row.mark.look}")
+            yield tick if second else marker(row.mark.shape, x, middle)
 
 
 #: Pixels of a timeline: its height, the room above and below the axis.
@@ -110,44 +103,28 @@ _TALL, _EDGE = 240, 12
 
 def timeline(chart: Timeline) -> Markup:
     """Return predictions over time as upright intervals, what a test measured beside each."""
-    scale, places = chart.scale, chart.places()
-    values = scale.ticks()
-    unit = "%" if chart.unit == "%" else ""
+    scale, unit = chart.scale, "%" if chart.unit == "%" else ""
+    placed = [(row, place(x)) for row, x in zip(chart.rows, chart.places(), strict=True)]
 
     def height(value: float) -> float:
         share = scale.position(scale.clipped(value))
         return round(_EDGE + (1 - share) * (_TALL - 2 * _EDGE), 1)
 
-    names = [
-        tag(
-            "text",
-            f"{name}{unit}" if value else "0",
-            x="100%",
-            y=height(value) + 4,
-            text_anchor="end",
-        )
-        for value, name in zip(values, tick_names(values, signed=True), strict=True)
-    ]
-    lines = [
-        line("0", height(value), "100%", height(value), "zero" if value == 0 else "grid")
-        for value in values
-    ]
-    marks = [_moment(row, place(x), height) for row, x in zip(chart.rows, places, strict=True)]
-    stride = max(math.ceil(len(places) / 4), 1)
-    days = [
-        tag("text", row.label, x=place(x), y=14, text_anchor="middle")
-        for row, x in [*zip(chart.rows, places, strict=True)][::-stride]
-    ]
-    plot = picture(*lines, *marks, height=_TALL, class_="track")
-    axis = picture(*names, height=_TALL, class_="track")
-    below = picture(*days, height=20, class_="track")
+    names, lines, values = list[Markup](), list[Markup](), scale.ticks()
+    for value, name in zip(values, tick_names(values, signed=True), strict=True):
+        text, y = f"{name}{unit}" if value else "0", height(value)
+        names.append(tag("text", text, x="100%", y=y + 4, text_anchor="end"))
+        lines.append(line("0", y, "100%", y, "grid" if value else "zero"))
+    marks = [_moment(row, x, height) for row, x in placed]
+    stride = max(math.ceil(len(placed) / 4), 1)
+    days = [tag("text", row.label, x=x, y=14, text_anchor="middle") for row, x in placed[::-stride]]
     told = " ".join(f"{row.label}: {row.tip.replace(chr(10), ', ')}." for row in chart.rows)
     return tag(
         "div",
-        axis,
-        plot,
+        picture(*names, height=_TALL, class_="track"),
+        picture(*lines, *marks, height=_TALL, class_="track"),
         tag("span"),
-        below,
+        picture(*days, height=20, class_="track"),
         class_="timeline chart",
         role="img",
         aria_label=f"{chart.caption}. {told}",
@@ -177,38 +154,21 @@ def mask(drawn: Mask) -> Markup:
     """Return the picture of a group: rows are rewards, columns items."""
     length = len(drawn.cells)
     size = next((size for longest, size in _CELLS if length <= longest), max(160 // length, 2))
-    step = size + 1
-    cells = [
-        shape
-        for row, shares in enumerate(drawn.cells)
-        for column, share in enumerate(shares)
-        for shape in _cell(
-            _LEFT + column * step,
-            _TOP + row * step,
-            size,
-            "self" if row == column else drawn.sign(share),
-        )
-    ]
-    step_of_numbers = 1 if length <= _NUMBERED else 5 * math.ceil(length / 20)
-    numbered = (
-        range(length)
-        if step_of_numbers == 1
-        else [0, *range(step_of_numbers - 1, length, step_of_numbers)]
-    )
-    numbers = [
-        text
-        for place in numbered
-        for middle in (place * step + size / 2,)
-        for text in (
-            tag("text", place + 1, x=_LEFT + middle, y=14, text_anchor="middle"),
-            tag("text", place + 1, x=16, y=_TOP + middle + 4.5, text_anchor="end"),
-        )
-    ]
+    cells, step = list[Markup](), size + 1
+    for row, shares in enumerate(drawn.cells):
+        for column, share in enumerate(shares):
+            sign = "self" if row == column else drawn.sign(share)
+            cells += _cell(_LEFT + column * step, _TOP + row * step, size, sign)
+    # Of many positions the first and every fifth, or tenth, is numbered.
+    stride = 1 if length <= _NUMBERED else 5 * math.ceil(length / 20)
+    for number in sorted({1, *range(stride, length + 1, stride)}):
+        middle = (number - 1) * step + size / 2
+        cells.append(tag("text", number, x=_LEFT + middle, y=14, text_anchor="middle"))
+        cells.append(tag("text", number, x=16, y=_TOP + middle + 4.5, text_anchor="end"))
     width, height = _LEFT + length * step, _TOP + length * step
     shown = tag(
         "svg",
         *cells,
-        *numbers,
         viewBox=f"0 0 {width} {height}",
         width=width,
         role="img",

@@ -112,7 +112,7 @@ class _Picture:
         if not forest.columns:
             yield from (UnbrokenText.assemble(*_name(line)) for line in forest.lines)
             return
-        lines = [line for line in forest.lines if _valued(line)]
+        lines = [line for line in forest.lines if any(line.cells)]
         if lines and lines[0].state:
             yield from self.policies(width)
         elif lines:
@@ -181,15 +181,11 @@ def _cell(
         safe(f"{cell.shown:>{number}}  ", style),
         safe(drawn, style),
         safe(f"{cell.reach:<{reach}}  ", "dim"),
-        _status(cell),
+        safe(Chip(cell.status, cell.status), STYLES.get(cell.status, "")),
     )
     if cell.second is not None:
         drawn = f"{strip(cell.second, column, size)}  " if drawn else ""
         yield safe(f"  {'':{first}}  {'':{number}}  {drawn}{second_words(cell.second)}", "dim")
-
-
-def _valued(line: Line) -> bool:
-    return any(cell is not None for cell in line.cells)
 
 
 def _name(line: Line) -> list[Any]:
@@ -201,14 +197,6 @@ def _name(line: Line) -> list[Any]:
         safe(line.label, "bold"),
     ]
     return [*parts, "  ", safe(line.note, "dim")] if line.note else parts
-
-
-def _status(cell: Row) -> Text:
-    return (
-        safe(Chip(cell.status, cell.status), STYLES.get(cell.status, ""))
-        if cell.status
-        else safe("")
-    )
 
 
 @dataclass(frozen=True)
@@ -254,7 +242,12 @@ class _Fitted:
                 for j in columns
                 if j < len(row)
             )
-            shown.add_row(*(safe(text, _cell_style(cell) or style) for cell, text in cells))
+            shown.add_row(
+                *(
+                    safe(text, STYLES.get(getattr(cell, "level", ""), "") or style)
+                    for cell, text in cells
+                )
+            )
         return shown
 
     def stacked(self) -> RichTable:
@@ -273,12 +266,10 @@ class _Fitted:
         for first, *cells in table.rows:
             shown.add_row(safe(first, "bold"))
             for head, cell in zip(table.head[1:], cells, strict=False):
-                shown.add_row(safe(f"  {head}"), safe(cell, _cell_style(cell)))
+                shown.add_row(
+                    safe(f"  {head}"), safe(cell, STYLES.get(getattr(cell, "level", ""), ""))
+                )
         return shown
-
-
-def _cell_style(cell: Any) -> str:
-    return STYLES.get(cell.level, "") if isinstance(cell, Chip) else ""
 
 
 #: The no-break space, and a sign for it that is no space: of the private range, one column wide. Another

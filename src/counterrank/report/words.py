@@ -74,6 +74,11 @@ def span(low: Any, high: Any, error: Any = None, *, sign: bool = False) -> str:
     return f"{plain(low, error, sign=sign)} to {plain(high, error, sign=sign)}"
 
 
+def spaced(*texts: str) -> str:
+    """Return the texts that are not empty, with spaces between them."""
+    return " ".join(filter(None, texts))
+
+
 def days_between(first: str, last: str) -> str:
     """Return the days of two ISO times, without what both have in common.
 
