@@ -12,6 +12,8 @@ from benchmarks.lift.running import FOUR, Row, half_width, held, rounding
 PRECISE, OF_LIFT = 0.05, 0.5
 #: A lift below this part of an A/B test's half-width is none.
 NOTHING = 0.1
+#: Distance from the interval's middle, in half-widths, from which on an estimate is in the outer tenth.
+OUTER = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,13 @@ class Measures:
     base: float
     rmse: float
     bias: float
+    #: The same over logs of targets that are better.
+    gains: float
+    #: Logs whose estimate stands in the outer tenth of its interval.
+    outer: int
     four: float
+    #: The same relative to whom the other logs of the cell would have chosen: nobody is best by luck.
+    chosen: float
     all: float
     best: str
     held: int
@@ -67,7 +75,12 @@ def measures(rows: Sequence[Row], name: str) -> Measures:
         # In half-widths of an A/B test with as many pages in each arm.
         rmse=float(np.sqrt(_mean([_away(one) ** 2 for one in said]))) if said else nothing,
         bias=_mean([_away(one) for one in said]),
+        gains=_mean([_away(one) for one in true if one.true_lift > 0]),
+        outer=sum(_eccentric(one) > OUTER for one in said),
         four=_ratio(errors.get(name, nothing), [rivals[r] for r in FOUR if r in rivals]),
+        chosen=_ratio(
+            errors.get(name, nothing), [_chosen([asked[r] for r in FOUR if r in rivals])]
+        ),
         all=_ratio(errors.get(name, nothing), list(rivals.values())),
         best=best,
         held=sum(map(held, said)),
@@ -97,6 +110,22 @@ def _away(one: Row) -> float:
     return (one.lift - one.true_lift) / one.test_half_width
 
 
+def _eccentric(one: Row) -> float:
+    """Return how far the estimate is from the middle of its interval, in half-widths."""
+    half = half_width(one)
+    return abs(one.lift - (one.low + one.high) / 2) / half if half > rounding(one) else 0.0
+
+
+def _chosen(rivals: Sequence[Sequence[Row]]) -> float:
+    """Return the mean squared error of whoever has the least error on the other logs, log by log."""
+    if not rivals or len(rivals[0]) < 2:
+        return float("nan")
+    by_log = [sorted(some, key=lambda one: one.log) for some in rivals]
+    squares = np.array([[(one.lift - one.true_lift) ** 2 for one in some] for some in by_log])
+    choice = (squares.sum(axis=1, keepdims=True) - squares).argmin(axis=0)
+    return float(squares[choice, np.arange(squares.shape[1])].mean())
+
+
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
@@ -121,8 +150,9 @@ def geometric(values: Iterable[float]) -> float:
 
 
 HEAD = (
-    "logs", "true lift %", "MSE / best of four", "/ best of all (which)", "RMSE, bias / A-B", "held",
-    "width / A-B", "sign right", '"better" at 0', "reliable, missed", "deserving told", "CPU s",
+    "logs", "true lift %", "MSE / best of four", "/ chosen by other logs", "/ best of all (which)",
+    "RMSE, bias / A-B", "of gains", "outer tenth", "held", "width / A-B",
+    "sign right", '"better" at 0', "reliable, missed", "deserving told", "CPU s",
 )  # fmt: skip
 
 
@@ -189,7 +219,8 @@ def _line(label: str, m: Measures) -> str:
     silent = f" ({m.silent} silent)" if m.silent else ""
     return _row(
         label, f"{m.logs}{silent}", f"{100 * m.lift / m.base:+.1f}" if m.base else "",
-        f"{m.four:.2f}", f"{m.all:.2f} ({m.best})", f"{m.rmse:.2f}, {m.bias:+.2f}",
+        f"{m.four:.2f}", f"{m.chosen:.2f}", f"{m.all:.2f} ({m.best})", f"{m.rmse:.2f}, {m.bias:+.2f}",
+        f"{m.gains:+.2f}", f"{m.outer}",
         _of(m.held, m.logs - m.silent), f"{m.width:.2f}", _of(*m.sign), _of(*m.better),
         f"{m.reliable}, {m.missed}", _of(*m.deserving), f"{m.cpu:.1f}",
     )  # fmt: skip
@@ -212,8 +243,9 @@ def summary(population: str, found: Sequence[Measures]) -> str:
     silent = sum(m.silent for m in found)
     return _row(
         f"**{population}**", f"{sum(m.logs for m in found)}" + (f" ({silent} silent)" if silent else ""),
-        f"{len(found)} cells", ratio([m.four for m in found]), ratio([m.all for m in found]),
-        f"{np.sqrt(_mean([m.rmse**2 for m in found if np.isfinite(m.rmse)])):.2f}",
+        f"{len(found)} cells", ratio([m.four for m in found]), ratio([m.chosen for m in found]),
+        ratio([m.all for m in found]), f"{np.sqrt(_mean([m.rmse**2 for m in found if np.isfinite(m.rmse)])):.2f}",
+        f"{_mean([m.gains for m in found if np.isfinite(m.gains)]):+.2f}", f"{sum(m.outer for m in found)}",
         _share(sum(m.held for m in found), spoke),
         f"{np.median([m.width for m in found if np.isfinite(m.width)] or [float('nan')]):.2f}",
         added(m.sign for m in found), added(m.better for m in found), f"{reliable}, {missed}{share}",

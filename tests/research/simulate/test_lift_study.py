@@ -277,6 +277,13 @@ def test_measures_of_one_cell_worked_by_hand():
     assert m.four == pytest.approx(own / (0.1**2 + 0.1**2))
     assert m.all == pytest.approx(own / 0.1**2) and m.best == "lgb"
     assert m.rmse == pytest.approx(np.sqrt(own / 3) / 0.2)
+    assert m.gains == m.bias == pytest.approx((0.02 + 0.1 - 0.16) / 0.6)
+    # Two of the four: the other logs prefer snips for the first log, ips for the others.
+    both = [*rows, *(said(log, "snips", lift, 0.1) for log, lift in enumerate((0.4, 0.1, 0.1)))]
+    assert tables.measures(both, "auto").chosen == pytest.approx(own / (0.3**2 + 0.1**2 + 0.0**2))
+    assert m.outer == 0
+    aside = [replace(one, high=one.lift + (one.lift - one.low) / 10) for one in rows]
+    assert tables.measures(aside, "auto").outer == 3
     assert (m.held, m.sign, m.better) == (2, (2, 3), (0, 0))
     assert (m.reliable, m.missed, m.deserving) == (2, 1, (1, 1))
     assert m.width == pytest.approx(0.06 / 0.2)
