@@ -121,10 +121,38 @@ def test_a_rough_solution_does_not_amplify_rounding():
     slope, hessian = turn @ (values**0.5 * rng.normal(size=30)), (turn * values) @ turn.T
     plain = Scaling(np.ones(30), np.arange(0), np.empty((0, 0)))
     steps = [
-        likelihood._solve(slope * (1.0 + noise), hessian.__matmul__, plain, 1e-12)
+        likelihood._solve(slope * (1.0 + noise), hessian.__matmul__, plain, 1e-12, rough=1e-2)[0]
         for noise in (0.0, 1e-12 * rng.normal(size=30))
     ]
     np.testing.assert_allclose(*steps, rtol=0, atol=1e-9 * np.abs(steps[0]).max())
+
+
+@pytest.mark.parametrize("family", [Family.CLICKS, Family.GAMMA, Family.TOTAL])
+def test_slots_that_are_left_out_count_nothing(family):
+    rng, *_, slots, theta = _data(8)
+    slots = replace(
+        slots, y=slots.y if family is Family.CLICKS else rng.gamma(2.0, size=len(slots.y))
+    )
+    kept = rng.random(len(slots.y)) < 0.6
+    some, direction = slots.take(kept), rng.normal(size=len(theta))
+
+    def rewards_of(slots):
+        return (
+            ClickLikelihood(slots.y) if family is Family.CLICKS else _numbers(family, slots.y, 0.8)
+        )
+
+    whole, alone = rewards_of(slots).keeping(kept.astype(float)), rewards_of(some)
+    linear, linear_alone = slots.linear(theta), some.linear(theta)
+    assert whole.value(*linear) == pytest.approx(alone.value(*linear_alone), rel=1e-12)
+    for exact in (False, True):
+        slopes, curvature = whole.derivatives(*linear, exact=exact)
+        slopes_alone, curvature_alone = alone.derivatives(*linear_alone, exact=exact)
+        np.testing.assert_allclose(slots.adjoint(*slopes), some.adjoint(*slopes_alone), atol=1e-9)
+        np.testing.assert_allclose(
+            whole.hessian(slots, curvature, direction),
+            alone.hessian(some, curvature_alone, direction),
+            atol=1e-9,
+        )
 
 
 def test_features_are_traits_of_items_unless_a_ranking_says_otherwise():

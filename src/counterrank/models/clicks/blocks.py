@@ -62,14 +62,15 @@ def blocks_of(
     slots: Slots,
     rewards: ClickLikelihood | MeanLikelihood,
     linear: tuple[Floats, Floats],
+    scale: float = 1.0,
 ) -> Blocks:
-    """Return the blocks at the parameters theta (P,), where the linear predictors are `linear`.
+    """Return `scale` times the blocks at the parameters theta (P,), where the linear predictors are `linear`.
 
     Common parameters are those of positions, distances, constant, context and columns, on short
     rankings also those of pairs of positions.
     """
     _, curvature = rewards.derivatives(*linear, exact=False)
-    diagonal = slots.squared().adjoint(*rewards.diagonal(curvature))
+    diagonal = scale * slots.diagonal(rewards, linear)
     K, start = slots.K, slots.parts
     pairs = K * K if K * K <= SETTINGS.pairs else 0
     of_cells = _cell_parameters(K)[:, : 2 * K + 1 + pairs]
@@ -78,8 +79,8 @@ def blocks_of(
     items = (slots.items + 1) * width
     page = isinstance(rewards, MeanLikelihood) and len(rewards.first) < len(slots.y)
     if page or items * (shown + len(of_cells)) > SETTINGS.between:
-        return Blocks(diagonal, common, _block(slots, rewards, curvature, of_cells))
-    sums, block = _summed(slots, _weights(rewards, curvature), shown)
+        return Blocks(diagonal, common, scale * _block(slots, rewards, curvature, of_cells))
+    sums, block = _summed(slots, scale * _weights(rewards, curvature), shown)
     # Of cells and reading, then what is shown; cells become parameters by a linear map.
     cell = np.diag(np.append(sums.cell, block[0, 0]))
     cell[:-1, -1] = cell[-1, :-1] = sums.cell_shown[:, 0]
@@ -159,20 +160,13 @@ def _summed(slots: Slots, weights: Floats, shown: int) -> tuple[BlockSums, Float
 def _block(
     slots: Slots, rewards: ClickLikelihood | MeanLikelihood, curvature: Curvature, of_cells: Floats
 ) -> Floats:
-    """Return the block of the common parameters alone.
-
-    It is made of some of the slots, because it need not be exact.
-    """
+    """Return the block of the common parameters alone."""
     first = slots.first if isinstance(rewards, ClickLikelihood) else rewards.first
     ends = np.append(first, len(slots.y))
-    stretches = range(0, len(first), _NUMBERS)
-    stride = 1 + len(slots.y) // SETTINGS.block_slots
-    size = of_cells.shape[1]
-    block, used = np.zeros(()), 0
-    for start in stretches[::stride]:
+    size, block = of_cells.shape[1], np.zeros(())
+    for start in range(0, len(first), _NUMBERS):
         numbers = slice(start, min(start + _NUMBERS, len(first)))
         rows = slice(ends[numbers.start], ends[numbers.stop])
-        used += rows.stop - rows.start
         cell_columns = of_cells[slots.cell[rows]] + slots.read[rows, None] * of_cells[-1]
         columns = np.concatenate([cell_columns, _shown(slots, rows)], axis=1)
         if isinstance(rewards, MeanLikelihood):
@@ -185,5 +179,4 @@ def _block(
         by_u, by_v = huv * columns, huv * columns
         by_u[:, :size], by_v[:, size:] = huu * cell_columns, hvv * columns[:, size:]
         block = block + np.concatenate([cell_columns.T @ by_u, columns[:, size:].T @ by_v])
-    scale = len(slots.y) / max(used, 1)
-    return np.asarray(scale * block, dtype=np.float64)
+    return np.asarray(block, dtype=np.float64)

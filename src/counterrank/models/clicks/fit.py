@@ -334,25 +334,17 @@ def _fitted(
     start, steps, near = theta[-1].copy(), [], before is not None
     apart = len(slots.y) // SETTINGS.start_slots
     d = slots.x.shape[1] - 1
-    if apart > 1 and (before is None or variant.competition):
-        # Far from the maximum, as at the first fit and with new columns of competition, some of the
-        # rows are enough for most of the way. Spreads that all rows have set are not updated on them.
-        sample_rounds = int(before is None)
-        steps.append(climb(theta[-1], slots.take(slots.row % apart == 0), sample_rounds, near=near))
-        climb = replace(climb, blocks=None, scaling=None)
-        rounds, near = rounds - sample_rounds, True
-        if before is not None:
-            # Some rows estimate what many slots share. Of single items they know less than the start.
-            blocks = Parameters(theta, slots.K, slots.items, d).parts
-            theta[-1, blocks.after : blocks.constant] = start[blocks.after : blocks.constant]
-            theta[-1, blocks.item :] = start[blocks.item :]
+    if apart > 1 and before is None:
+        # Far from the maximum some of the rows are enough for most of the way.
+        steps.append(climb(theta[-1], slots.sample(apart), 1, near=False))
+        climb, rounds, near = replace(climb, blocks=None, scaling=None), rounds - 1, True
     steps.append(climb(theta[-1], slots, rounds, near=near))
     reporter().step(share)
     # New columns change a fold's parameters about as they change those of all rows.
     theta[:-1] += theta[-1] - start
 
     def fit_fold(f: int) -> int:
-        newton_steps = climb(theta[f], slots.take(rows.fold[slots.row] != f), 0, near=True)
+        newton_steps = climb.leaving_out(f, theta[f], slots)
         reporter().step(share)
         return newton_steps
 
@@ -420,30 +412,57 @@ class Climb:
 
     def __call__(self, theta: Floats, slots: Slots, rounds: int, *, near: bool) -> int:
         """Move theta in place, with `rounds` updates of the spreads; return the Newton steps taken."""
-        enough, newton_steps = SETTINGS.enough, 0
+        newton_steps = 0
         for remaining in range(rounds, -1, -1):
             rewards = self.rows.likelihood(slots, self.dispersion)
-            precision = self.prior.precision
-            if remaining or self.blocks is None:
-                self.blocks = blocks_of(theta, slots, rewards, slots.linear(theta))
-                self.scaling = None
-            if self.scaling is None:
-                self.scaling = self.blocks.scaling(precision)
+            if self.blocks is None:
+                self.blocks, self.scaling = self._blocks(theta, slots), None
             # While spreads still move, a rough maximum is enough.
-            newton_steps += newton(
-                theta,
-                slots,
-                rewards,
-                self.prior.mean,
-                precision,
-                self.scaling,
-                enough=SETTINGS.rough if remaining else enough,
-                near=near,
-            )
+            enough = SETTINGS.rough if remaining else SETTINGS.enough
+            newton_steps += self._newton(theta, slots, rewards, enough, near=near)
             near = True
             if remaining:
-                self.prior.update(theta, self.blocks.diagonal)
+                linear = slots.linear(theta)
+                self.prior.update(theta, slots.diagonal(rewards, linear))
                 self.scaling = None
                 if self.rows.free and len(slots.y) and isinstance(rewards, MeanLikelihood):
-                    self.dispersion = rewards.pearson(*slots.linear(theta))
+                    self.dispersion = rewards.pearson(*linear)
         return newton_steps
+
+    def leaving_out(self, f: int, theta: Floats, slots: Slots) -> int:
+        """Move theta in place to the fit without a fold; return the Newton steps taken."""
+        kept = np.asarray(self.rows.fold[slots.row] != f, dtype=np.float64)
+        rewards = self.rows.likelihood(slots, self.dispersion).keeping(kept)
+        return self._newton(theta, slots, rewards, SETTINGS.enough, near=True)
+
+    def _blocks(self, theta: Floats, slots: Slots) -> Blocks:
+        """Return blocks of the Fisher matrix from some of many slots: steps are only scaled by them."""
+        used = max(SETTINGS.block_slots, SETTINGS.block_item_slots * slots.items)
+        sample = slots.sample(len(slots.y) // used)
+        rewards = self.rows.likelihood(sample, self.dispersion)
+        scale = len(slots.y) / max(len(sample.y), 1)
+        return blocks_of(theta, sample, rewards, sample.linear(theta), scale)
+
+    def _newton(
+        self,
+        theta: Floats,
+        slots: Slots,
+        rewards: ClickLikelihood | MeanLikelihood,
+        enough: float,
+        *,
+        near: bool,
+    ) -> int:
+        precision = self.prior.precision
+        if self.scaling is None:
+            assert self.blocks is not None
+            self.scaling = self.blocks.scaling(precision)
+        return newton(
+            theta,
+            slots,
+            rewards,
+            self.prior.mean,
+            precision,
+            self.scaling,
+            enough=enough,
+            near=near,
+        )

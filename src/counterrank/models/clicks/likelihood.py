@@ -29,11 +29,13 @@ from counterrank.models.clicks.settings import SETTINGS
 #: exact Hessian, which converges faster.
 _NEAR = 10.0
 #: Conjugate gradients end when the squared residual, in the norm of the scaling, falls to _ROUGH of the
-#: first one or to _SLIGHT of twice the nats that are `enough`. It is about twice the nats left.
-_ROUGH, _SLIGHT = 1e-2, 0.02
-#: A full step near the maximum leaves about a fiftieth of what it promised (at worst a tenth, over the
-#: folds of development worlds). A step that promised less than this many times `enough` is the last.
-_LAST = 5.0
+#: first one on the way to the maximum, and near it to _SLIGHT of the nats that are `enough`.
+_ROUGH, _SLIGHT = 1e-2, 0.5
+#: What a full step leaves for third derivatives, of the square of its missed promise over the promise:
+#: 9 / 4 along the step, four times that because the other directions bend too.
+_BENT = 9.0
+#: Rows of a stretch of which samples are made.
+_STRETCH = 64
 #: No mean is more than e^20 times the typical one.
 _FAR = 20.0
 
@@ -121,10 +123,21 @@ class Slots:
         names = ("cell", "last", "item", "row", "y", "read", "columns")
         return replace(self, **{name: getattr(self, name).take(places, axis=0) for name in names})
 
-    def squared(self) -> "Slots":
-        """Return the slots with squares: the transpose of their map sums a diagonal."""
+    def sample(self, stride: int) -> "Slots":
+        """Return the slots of every `stride`-th stretch of rows; all where it is below two.
+
+        Stretches, because columns may follow the number of a row.
+        """
+        return self if stride < 2 else self.take(self.row // _STRETCH % stride == 0)
+
+    def diagonal(
+        self, rewards: "ClickLikelihood | MeanLikelihood", linear: tuple[Floats, Floats]
+    ) -> Floats:
+        """Return the diagonal of the Fisher matrix (P,): the transpose of the map's squares sums it."""
+        _, curvature = rewards.derivatives(*linear, exact=False)
         names = ("read", "x", "columns", "context", "traits")
-        return replace(self, **{name: getattr(self, name) ** 2 for name in names})
+        squared = replace(self, **{name: getattr(self, name) ** 2 for name in names})
+        return squared.adjoint(*rewards.diagonal(curvature))
 
     @property
     def parts(self) -> Parts:
@@ -241,13 +254,20 @@ class ClickLikelihood:
     """Clicks y (N,) with probability s(u) s(v)."""
 
     y: Floats
+    #: Slots that count (N,), 1 or 0; all unless given.
+    kept: Floats | None = None
+
+    def keeping(self, kept: Floats) -> "ClickLikelihood":
+        """Return the likelihood of the slots where `kept` (N,) is 1."""
+        return replace(self, kept=kept)
 
     def value(self, u: Floats, v: Floats) -> float:
         """Return the log likelihood."""
         su, sv = sigmoid(u), sigmoid(v)
         # 1 - s(u) s(v) as (1 - s(u)) + s(u) (1 - s(v)): no cancellation where both are near 1.
         chance = np.where(self.y > 0.0, su * sv, (1.0 - su) + su * (1.0 - sv))
-        return float(np.log(np.maximum(chance, LEAST)).sum())
+        terms = np.log(np.maximum(chance, LEAST))
+        return float(terms.sum() if self.kept is None else self.kept @ terms)
 
     def derivatives(
         self, u: Floats, v: Floats, *, exact: bool
@@ -255,6 +275,9 @@ class ClickLikelihood:
         """Return slopes and curvature; the exact one may be negative far from the maximum."""
         ru, rv, *curvature = np.empty((5, len(u)))
         click_derivatives(sigmoid(u), sigmoid(v), self.y, exact, ru, rv, *curvature)
+        if self.kept is not None:
+            for values in (ru, rv, *curvature):
+                values *= self.kept
         return (ru, rv), tuple(curvature)
 
     def hessian(self, slots: Slots, curvature: Curvature, direction: Floats) -> Floats:
@@ -279,6 +302,12 @@ class MeanLikelihood:
     weight: Floats
     first: Ints
     dispersion: float = 1.0
+    #: Numbers that count (M,), 1 or 0; all unless given.
+    kept: Floats | float = 1.0
+
+    def keeping(self, kept: Floats) -> "MeanLikelihood":
+        """Return the likelihood of the numbers whose slots are kept (N,)."""
+        return replace(self, kept=kept[self.first])
 
     def _sum(self, values: Floats) -> Floats:
         return np.add.reduceat(self.weight * values, self.first, axis=-1)
@@ -303,15 +332,16 @@ class MeanLikelihood:
 
     def value(self, u: Floats, v: Floats) -> float:
         """Return the log likelihood."""
-        return float(self.terms(self._sum(u + v), exact=False)[0].sum()) / self.dispersion
+        terms = self.kept * self.terms(self._sum(u + v), exact=False)[0]
+        return float(terms.sum()) / self.dispersion
 
     def derivatives(
         self, u: Floats, v: Floats, *, exact: bool
     ) -> tuple[tuple[Floats, Floats], Curvature]:
         """Return slopes, the same in u and v, and the curvature in the predictors."""
         _, slope, bend = self.terms(self._sum(u + v), exact=exact)
-        by_slot = self._spread(slope)
-        return (by_slot, by_slot), (bend,)
+        by_slot = self._spread(self.kept * slope)
+        return (by_slot, by_slot), (self.kept * bend,)
 
     def hessian(self, slots: Slots, curvature: Curvature, direction: Floats) -> Floats:
         """Return minus the second derivatives by the parameters, times a direction (P,)."""
@@ -377,7 +407,10 @@ def newton(
     """Move theta (P,) to the maximum of log likelihood - precision (theta - mean)^2 / 2.
 
     Each step solves (H + precision) step = slope by conjugate gradients, scaled by `scaling`. A step is
-    halved until the objective rises. The first step that promises less than `enough` nats is the last.
+    halved until the objective rises. The first step that leaves less than `enough` nats is the last:
+    what conjugate gradients left, and what third derivatives leave. Along a step that promises p and gains
+    g the slope that is left is 3 (g - p) and the curvature 2 p, which makes (9 / 4) (g - p)^2 / p.
+
     `near` says that the start is close to the maximum. Returns the number of steps.
     """
 
@@ -393,11 +426,10 @@ def newton(
         def hessian(direction: Floats, curvature: Curvature = curvature) -> Floats:
             return rewards.hessian(slots, curvature, direction) + precision * direction
 
-        step = _solve(slope, hessian, scaling, enough)
+        step, left = _solve(slope, hessian, scaling, enough, rough=0.0 if exact else _ROUGH)
         # What the quadratic model gains by the step: half the slope along it (nats).
         promise = 0.5 * float(slope @ step)
-        settled = exact and promise < _LAST * enough
-        exact = near or promise < _NEAR
+        was_exact, exact = exact, near or promise < _NEAR
         du, dv = slots.linear(step)
         size = 1.0
         for _ in range(30):
@@ -407,10 +439,12 @@ def newton(
             if reached >= value + 1e-4 * size * promise:
                 break
             size *= 0.5
-        if not reached > value:
+        gain = reached - value
+        if not gain > 0.0:
             return steps
         theta[:], value, u, v = moved, reached, u + size * du, v + size * dv
-        if not promise > enough or (settled and size == 1.0):
+        left += _BENT * (gain - promise) ** 2 / promise
+        if was_exact and size == 1.0 and left < enough:
             return steps + 1
     return SETTINGS.steps
 
@@ -420,8 +454,10 @@ def _solve(
     hessian: Callable[[Floats], Floats],
     scaling: Scaling,
     enough: float,
-) -> Floats:
-    """Return a rough solution of hessian(step) = slope by conjugate gradients.
+    *,
+    rough: float,
+) -> tuple[Floats, float]:
+    """Return a rough solution of hessian(step) = slope by conjugate gradients, and about the nats it leaves.
 
     Residuals are made orthogonal to all earlier ones, not only to the last. Without that a rounding error
     grows by the spread of the eigenvalues in every product, up to a different step (Parlett 1998, ch. 13).
@@ -430,13 +466,13 @@ def _solve(
     energy = first = float(slope @ direction)
     earlier = [(residual, direction, energy)]
     for steps in range(SETTINGS.inner):
-        if energy <= max(_ROUGH * first, 2.0 * _SLIGHT * enough):
+        if energy <= max(rough * first, _SLIGHT * enough):
             break
         image = hessian(direction)
         curve = float(direction @ image)
         if curve <= 1e-3 * float(direction**2 @ scaling.diagonal):
             # Far from the maximum the Hessian may be indefinite. Stop before such a direction.
-            return step if steps else direction
+            return (step if steps else direction), np.inf
         length = energy / curve
         step, residual = step + length * direction, residual - length * image
         for old, scaled, size in earlier:
@@ -445,4 +481,4 @@ def _solve(
         before, energy = energy, float(residual @ moved)
         earlier.append((residual, moved, energy))
         direction = moved + energy / before * direction
-    return step
+    return step, 0.5 * energy

@@ -53,9 +53,9 @@ class ClickSettings:
     rounds: int = 3
     #: Rankings that a fit reads. More hardly move a few hundred parameters.
     rows: int = 50_000
-    #: The last Newton step promises less than this (nats). What it leaves moves the mean prediction of a
-    #: fold by a fiftieth of its standard error, and shares in their third digit.
-    enough: float = 1e-2
+    #: The last Newton step leaves less than this (nats): predictions out of fold are within a tenth of what
+    #: leaving the fold out changes of those of fits to 1e-9 nats.
+    enough: float = 0.03
     #: The same while spreads still move.
     rough: float = 0.1
     #: Newton steps at most. `enough` ends fits long before.
@@ -70,8 +70,10 @@ class ClickSettings:
     pairs: int = 144
     #: Numbers up to which common parameters and items are solved for together.
     between: int = 4_000_000
-    #: Slots that the block of common parameters is made of elsewhere. It need not be exact.
-    block_slots: int = 8_192
+    #: Slots of which blocks of the Fisher matrix are made, at least so many for each item: blocks only
+    #: scale steps.
+    block_slots: int = 49_152
+    block_item_slots: int = 64
 
     #: Slots up to which folds are fitted one after the other: threads would cost more than they save.
     slots_alone: int = 10_000

@@ -95,6 +95,9 @@ def click_products(
     width, p, crossed = slots.x.shape[1], slots.columns.shape[1], coefficients.bent.shape[1]
     power, read = coefficients.power[0], 0.0
     for s in range(len(uu)):
+        if uu[s] == 0.0 and vv[s] == 0.0:
+            # A slot that is left out.
+            continue
         a, i, cell, last = slots.item[s], slots.row[s], slots.cell[s], slots.last[s]
         du = coefficients.cells[cell] + coefficients.after[last] + power * slots.read[s]
         dv = 0.0
