@@ -418,8 +418,8 @@ class Climb:
             if self.blocks is None:
                 self.blocks, self.scaling = self._blocks(theta, slots), None
             # While spreads still move, a rough maximum is enough.
-            enough = SETTINGS.rough if remaining else SETTINGS.enough
-            newton_steps += self._newton(theta, slots, rewards, enough, near=near)
+            times = SETTINGS.rough if remaining else 1.0
+            newton_steps += self._newton(theta, slots, rewards, times, near=near)
             near = True
             if remaining:
                 linear = slots.linear(theta)
@@ -433,7 +433,7 @@ class Climb:
         """Move theta in place to the fit without a fold; return the Newton steps taken."""
         kept = np.asarray(self.rows.fold[slots.row] != f, dtype=np.float64)
         rewards = self.rows.likelihood(slots, self.dispersion).keeping(kept)
-        return self._newton(theta, slots, rewards, SETTINGS.enough, near=True)
+        return self._newton(theta, slots, rewards, 1.0, near=True)
 
     def _blocks(self, theta: Floats, slots: Slots) -> Blocks:
         """Return blocks of the Fisher matrix from some of many slots: steps are only scaled by them."""
@@ -448,10 +448,12 @@ class Climb:
         theta: Floats,
         slots: Slots,
         rewards: ClickLikelihood | MeanLikelihood,
-        enough: float,
+        times: float,
         *,
         near: bool,
     ) -> int:
+        """Move theta until `times` as many nats are left as are enough; few on short logs, where they cost little."""
+        enough = times * min(SETTINGS.enough, SETTINGS.enough_slot * len(slots.y))
         precision = self.prior.precision
         if self.scaling is None:
             assert self.blocks is not None

@@ -466,7 +466,7 @@ def _solve(
     energy = first = float(slope @ direction)
     earlier = [(residual, direction, energy)]
     for steps in range(SETTINGS.inner):
-        if energy <= max(rough * first, _SLIGHT * enough):
+        if steps and energy <= max(rough * first, _SLIGHT * enough):
             break
         image = hessian(direction)
         curve = float(direction @ image)

@@ -56,8 +56,10 @@ class ClickSettings:
     #: The last Newton step leaves less than this (nats): predictions out of fold are within a tenth of what
     #: leaving the fold out changes of those of fits to 1e-9 nats.
     enough: float = 0.03
-    #: The same while spreads still move.
-    rough: float = 0.1
+    #: The same for each slot of a short log.
+    enough_slot: float = 1e-6
+    #: Times as much while spreads still move.
+    rough: float = 3.0
     #: Newton steps at most. `enough` ends fits long before.
     steps: int = 40
     #: Products with the Fisher matrix in a Newton step: a rough direction is enough.
