@@ -141,7 +141,7 @@ def test_slots_that_are_left_out_count_nothing(family):
             ClickLikelihood(slots.y) if family is Family.CLICKS else _numbers(family, slots.y, 0.8)
         )
 
-    whole, alone = rewards_of(slots).keeping(kept.astype(float)), rewards_of(some)
+    whole, alone = rewards_of(slots).masked(kept.astype(float)), rewards_of(some)
     linear, linear_alone = slots.linear(theta), some.linear(theta)
     assert whole.value(*linear) == pytest.approx(alone.value(*linear_alone), rel=1e-12)
     for exact in (False, True):

@@ -431,8 +431,8 @@ class Climb:
 
     def leaving_out(self, f: int, theta: Floats, slots: Slots) -> int:
         """Move theta in place to the fit without a fold; return the Newton steps taken."""
-        kept = np.asarray(self.rows.fold[slots.row] != f, dtype=np.float64)
-        rewards = self.rows.likelihood(slots, self.dispersion).keeping(kept)
+        mask = np.asarray(self.rows.fold[slots.row] != f, dtype=np.float64)
+        rewards = self.rows.likelihood(slots, self.dispersion).masked(mask)
         return self._newton(theta, slots, rewards, 1.0, near=True)
 
     def _blocks(self, theta: Floats, slots: Slots) -> Blocks:

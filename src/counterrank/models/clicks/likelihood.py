@@ -255,11 +255,11 @@ class ClickLikelihood:
 
     y: Floats
     #: Slots that count (N,), 1 or 0; all unless given.
-    kept: Floats | None = None
+    mask: Floats | None = None
 
-    def keeping(self, kept: Floats) -> "ClickLikelihood":
-        """Return the likelihood of the slots where `kept` (N,) is 1."""
-        return replace(self, kept=kept)
+    def masked(self, mask: Floats) -> "ClickLikelihood":
+        """Return the likelihood of the slots where `mask` (N,) is 1."""
+        return replace(self, mask=mask)
 
     def value(self, u: Floats, v: Floats) -> float:
         """Return the log likelihood."""
@@ -267,7 +267,7 @@ class ClickLikelihood:
         # 1 - s(u) s(v) as (1 - s(u)) + s(u) (1 - s(v)): no cancellation where both are near 1.
         chance = np.where(self.y > 0.0, su * sv, (1.0 - su) + su * (1.0 - sv))
         terms = np.log(np.maximum(chance, LEAST))
-        return float(terms.sum() if self.kept is None else self.kept @ terms)
+        return float(terms.sum() if self.mask is None else self.mask @ terms)
 
     def derivatives(
         self, u: Floats, v: Floats, *, exact: bool
@@ -275,9 +275,9 @@ class ClickLikelihood:
         """Return slopes and curvature; the exact one may be negative far from the maximum."""
         ru, rv, *curvature = np.empty((5, len(u)))
         click_derivatives(sigmoid(u), sigmoid(v), self.y, exact, ru, rv, *curvature)
-        if self.kept is not None:
+        if self.mask is not None:
             for values in (ru, rv, *curvature):
-                values *= self.kept
+                values *= self.mask
         return (ru, rv), tuple(curvature)
 
     def hessian(self, slots: Slots, curvature: Curvature, direction: Floats) -> Floats:
@@ -303,11 +303,11 @@ class MeanLikelihood:
     first: Ints
     dispersion: float = 1.0
     #: Numbers that count (M,), 1 or 0; all unless given.
-    kept: Floats | float = 1.0
+    mask: Floats | float = 1.0
 
-    def keeping(self, kept: Floats) -> "MeanLikelihood":
-        """Return the likelihood of the numbers whose slots are kept (N,)."""
-        return replace(self, kept=kept[self.first])
+    def masked(self, mask: Floats) -> "MeanLikelihood":
+        """Return the likelihood of the numbers whose slots have a mask (N,) of 1."""
+        return replace(self, mask=mask[self.first])
 
     def _sum(self, values: Floats) -> Floats:
         return np.add.reduceat(self.weight * values, self.first, axis=-1)
@@ -332,7 +332,7 @@ class MeanLikelihood:
 
     def value(self, u: Floats, v: Floats) -> float:
         """Return the log likelihood."""
-        terms = self.kept * self.terms(self._sum(u + v), exact=False)[0]
+        terms = self.mask * self.terms(self._sum(u + v), exact=False)[0]
         return float(terms.sum()) / self.dispersion
 
     def derivatives(
@@ -340,8 +340,8 @@ class MeanLikelihood:
     ) -> tuple[tuple[Floats, Floats], Curvature]:
         """Return slopes, the same in u and v, and the curvature in the predictors."""
         _, slope, bend = self.terms(self._sum(u + v), exact=exact)
-        by_slot = self._spread(self.kept * slope)
-        return (by_slot, by_slot), (self.kept * bend,)
+        by_slot = self._spread(self.mask * slope)
+        return (by_slot, by_slot), (self.mask * bend,)
 
     def hessian(self, slots: Slots, curvature: Curvature, direction: Floats) -> Floats:
         """Return minus the second derivatives by the parameters, times a direction (P,)."""
