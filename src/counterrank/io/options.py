@@ -263,10 +263,10 @@ class ReadOptions:
                 raise ConfigError(f"{key} {_TYPES[form]}, got {value!r}")
             values[key] = value if isinstance(form, type) else form(key, value)
         # Roles with an option of their own are columns like any other.
-        separate = {role: values.pop(role) for role in _OWN_OPTION if role in values}
-        columns = values.pop("columns", {}) | {
-            role: name for role, name in separate.items() if name
-        }
+        columns = values.pop("columns", {})
+        for role in _OWN_OPTION:
+            if name := values.pop(role, None):
+                columns = {**columns, role: name}
         return cls(columns=columns, **values)._checked()
 
     def column(self, role: str) -> str | tuple[str, ...]:

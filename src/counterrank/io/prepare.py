@@ -32,15 +32,8 @@ FILE, ROW = " file", " row"
 PlaceOf = Callable[[int], str]
 
 
-def rankings_in(table: pa.Table, spec: LogSpec, events: Events | None = None) -> pa.Table:
-    """Return the rankings of a table of one row per position as lists, one row each."""
-    tables.refuse_missing(spec.to_read(events), table.column_names)
-    (rankings,) = rankings_of(written([(plain_types(table), "")]), spec, events, at_once=True)
-    return rankings
-
-
 def rankings_of(
-    files: Sequence[DataFile], spec: LogSpec, events: Events | None = None, *, at_once: bool = False
+    files: Sequence[DataFile], spec: LogSpec, events: Events | None = None
 ) -> Iterator[pa.Table]:
     """Yield whole rankings as lists from files of one row per position, in any order.
 
@@ -57,7 +50,7 @@ def rankings_of(
         parts = [native_query(file, number, columns) for number, file in enumerate(local)]
         opened.execute(f"CREATE TEMP VIEW log AS {' UNION ALL '.join(parts)}")
         joined_columns = {} if events is None else spec.joined_by(events)
-        yield from _cut(opened, spec, place, joined_columns, at_once=at_once)
+        yield from _cut(opened, spec, place, joined_columns)
 
 
 def readable(file: DataFile, columns: Sequence[str] | None = None) -> DataFile:
@@ -114,8 +107,6 @@ def _cut(
     spec: LogSpec,
     place: Callable[[int, int], str],
     renamed: dict[str, str],
-    *,
-    at_once: bool,
 ) -> Iterator[pa.Table]:
     """Yield the rankings of the view `log` as lists; `renamed` are further columns and their names there."""
     ranking, position = sql.name(spec.ranking or ""), sql.name(spec.position or "")
@@ -141,11 +132,7 @@ def _cut(
         query += f' ORDER BY {ranking}, {number} NULLS LAST, "{FILE}", "{ROW}"'
     lists = Lists(spec, min(int(1 if lowest is None or lowest != lowest else lowest), 1), renamed)
     reader = sql.batches(opened, query)
-    if at_once:
-        pieces = iter([pa.Table.from_batches(reader, reader.schema)])
-    else:
-        pieces = _whole_rankings(map(tables.as_table, reader), spec.ranking or "")
-    for piece in pieces:
+    for piece in _whole_rankings(map(tables.as_table, reader), spec.ranking or ""):
         files, rows = (piece[name].combine_chunks() for name in (FILE, ROW))
 
         def where(row: int, files: Any = files, rows: Any = rows) -> str:
@@ -192,28 +179,17 @@ class Lists:
     ) -> None:
         self.spec, self.first, self.further = spec, first, further or {}
         # One number per ranking, repeated in each of its rows: page rewards, joint probabilities.
-        repeated = {*spec.of_page}
+        repeated = [*spec.of_page]
         if spec.kind == "joint":
-            shared = (*spec.targets.values(), *map(spec.fields.get, ["propensity"]))
-            repeated |= {name for item in shared if item for name in item.columns}
+            policies = (*spec.targets.values(), spec.fields.get("propensity"))
+            repeated += [name for item in policies if item for name in item.columns]
         groups = (spec.fields, spec.rewards, spec.targets, spec.dists)
         columns = (name for group in groups for item in group.values() for name in item.columns)
         self.lists = tuple(dict.fromkeys(name for name in columns if name not in repeated))
         # The ranking's id is carried, by which messages name it; it may be the unit too.
-        candidate_columns = (spec.position, *(item.name for item in spec.candidates.fields))
-        single_columns = (
-            *spec.context,
-            *spec.segments,
-            spec.unit,
-            spec.behavior,
-            spec.weight,
-            spec.ranking,
-        )
-        self.single = tuple(
-            name
-            for name in spec.columns
-            if name not in self.lists and (name in single_columns or name not in candidate_columns)
-        )
+        columns_of_pages = (spec.unit, spec.behavior, spec.weight, spec.ranking)
+        single = dict.fromkeys([*repeated, *spec.context, *spec.segments, *columns_of_pages])
+        self.single = tuple(name for name in single if name and name not in self.lists)
         #: The columns with one entry per candidate, and what each is called among the lists. A column
         #: may have several roles: logger and target rank by one score, a feature is shown too.
         used = {*self.lists, *self.single}

@@ -32,7 +32,6 @@ from counterrank.io.survey import (
     Survey,
     batch_rows,
     examined,
-    needs_preparation,
     no_match,
     prepared,
     selecting,
@@ -243,7 +242,7 @@ def _decoded_whole(
         table = tables.with_points(table)
     spec = resolve(table, options, in_memory=True)
     survey = Survey.begin(spec, options, table)
-    if needs_preparation(spec, options):
+    if spec.layout == "long" or options.events is not None:
         tables.refuse_missing(spec.to_read(options.events), table.column_names)
         files = prepared(tables.written([(plain_types(table), "")]), survey, "", options)
         pieces = [tables.read_table(file) for file in files]

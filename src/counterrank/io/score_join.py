@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from counterrank.common.errors import ConfigError, LogError
@@ -230,26 +229,22 @@ def listed_teams(names: Iterable[str], options: ReadOptions) -> dict[str, str]:
 
 def with_team_scores(table: pa.Table, teams: Mapping[str, str]) -> pa.Table:
     """Return a log with lists of rankers as candidates and scores: the items of all lists, minus their places."""
-    lists = [values.as_lists(table[name], name) for name in teams.values()]
-    flat = [values.plain(column.flatten()) for column in lists]
-    items = pa.concat_arrays([array.cast(flat[0].type) for array in flat]).dictionary_encode()
-    row, place = np.concatenate(
-        [values.places(values.entry_counts(column)) for column in lists], axis=1
+    lists = {f"l{i}": values.as_lists(table[name], name) for i, name in enumerate(teams.values())}
+    lists = {name: array.cast(lists["l0"].type) for name, array in lists.items()}
+    # What a list does not have is nowhere in it.
+    places = ", ".join(
+        f"list_transform(items, lambda item: coalesce(1e0 - nullif(list_position({name}, item), 0), '-inf'::DOUBLE))"
+        for name in lists
     )
-    listed_item = np.asarray(items.indices.is_valid())
-    code, width = np.asarray(items.indices.fill_null(0)), max(len(items.dictionary), 1)
-    entries, entry = np.unique((row * width + code)[listed_item], return_inverse=True)
-    team = np.repeat(np.arange(len(flat)), [len(array) for array in flat])[listed_item]
-    counts = np.bincount(entries // width, minlength=table.num_rows)
-    columns = {"candidates": items.dictionary.take(pa.array(entries % width))}
-    for number, name in enumerate(teams):
-        scores = np.full(len(entries), -np.inf)
-        scores[entry[team == number]] = -place[listed_item][team == number]
-        columns[f"{name}_scores"] = pa.array(scores)
+    with sql.connection() as opened:
+        opened.register("log", pa.table(lists))
+        scored = sql.table(
+            opened,
+            f"SELECT items, {places} FROM (SELECT *, list_distinct(list_concat({', '.join(lists)})) AS items FROM log)",
+        )
     table = table.drop_columns([*{*teams.values(), "candidates"} & {*table.column_names}])
-    for name, column in columns.items():
-        entry_lists = prepare.as_listed(pa.chunked_array([column]), np.arange(len(entries)), counts)
-        table = table.append_column(name, entry_lists)
+    for name, column in zip(["candidates", *(f"{n}_scores" for n in teams)], scored, strict=True):
+        table = table.append_column(name, column)
     return table
 
 

@@ -261,7 +261,9 @@ def plan(
     files, sample, spec, options = examined(entries, options, in_memory=False)
     survey = Survey.begin(spec, options, sample)
     files = [tables.parquet(file) for file in files]
-    if is_prepared := needs_preparation(spec, options):
+    # Rows are positions, or rewards are in another table.
+    is_prepared = spec.layout == "long" or options.events is not None
+    if is_prepared:
         files = prepared(files, survey, shown, options)
         sample = tables.sample(files[0])
     with guard(files[0].title, prefix=True):
@@ -300,11 +302,6 @@ def examined(
             refuse_folders(spec, files)
             refuse_disagreement(spec, files, sample)
     return files, sample, replace(spec, scores=joined) if joined else spec, options
-
-
-def needs_preparation(spec: LogSpec, options: ReadOptions) -> bool:
-    """Whether rows are positions, or rewards are in another table."""
-    return spec.layout == "long" or options.events is not None
 
 
 def prepared(

@@ -81,7 +81,7 @@ class TargetLists:
 
 def _lists(path: str) -> dict[str, list[Any]]:
     """Return the documents of each query in the order of their ranks."""
-    from counterrank.io.prepare import rankings_in
+    from counterrank.io.prepare import plain_types, rankings_of
     from counterrank.io.schema import Field, LogSpec
 
     pieces = []
@@ -108,7 +108,8 @@ def _lists(path: str) -> dict[str, list[Any]]:
         ranking="query",
         position="rank",
     )
-    rankings = rankings_in(table, spec)
+    files = tables.written([(plain_types(table), "")])
+    rankings = pa.concat_tables(rankings_of(files, spec))
     queries = values.as_text(values.one_chunk(rankings["query"])).to_pylist()
     lists = dict(zip(queries, rankings["document"].to_pylist(), strict=True))
     for query, documents in lists.items():
