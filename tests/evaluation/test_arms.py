@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import counterrank as cr
-from counterrank.common.errors import ConfigError, LogError
+from counterrank.common.errors import ConfigError, LogError, PropensityError
 from counterrank.evaluation.arms import Pair
 from counterrank.statistics import Number, critical_value
 
@@ -197,6 +197,27 @@ def test_from_a_file_by_the_command_line(tmp_path, monkeypatch, capsys):
     # Each pair is a line with what was earned below it, as the summary counts them.
     contained = sum(pair["covered"] is True for pair in found["pairs"])
     assert shown.count("✓ Contained") == contained and shown.count("earned ") == len(found["pairs"])
+
+
+def test_the_column_of_the_serving_arm_says_how_its_rows_were_made(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    log, path = history(8), tmp_path / "ab.parquet"
+    columns = {name: values.values.tolist() for name, values in log.targets.items()}
+    table = {
+        "action": log.action.tolist(),
+        "reward": log.reward.tolist(),
+        "arm": log.columns["arm"],
+    }
+    pq.write_table(pa.table({**table, **columns}), path)
+    result = cr.validate(path, "arm", estimators="iips")
+    assert result.to_dict() == cr.validate(log, "arm", estimators="iips").to_dict()
+    shown = np.array(columns["bold"])
+    shown[:, 0] = np.where(log.columns["arm"] == "bold", 0.0, shown[:, 0])
+    pq.write_table(pa.table({**table, **columns, "bold": shown.tolist()}), path)
+    with pytest.raises(PropensityError, match="'bold' is 0 at row .*, yet this item was shown"):
+        cr.validate(path, "arm", estimators="iips")
 
 
 def test_a_missing_column_of_arms_is_called_that(tmp_path):

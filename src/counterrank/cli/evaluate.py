@@ -212,8 +212,8 @@ _VALIDATE = """Examples:
   counterrank validate ab-test.parquet --arm variant --html validation.html
   counterrank validate ab-test.parquet --arm variant --estimators iips --json - | jq .summary
 
-The log holds the rows of all arms. `propensity` is the serving arm's; each arm has a column of its own name with its
-probabilities of the shown items in every row. Exit codes: 0 done; 2 bad usage or bad input.
+The log holds the rows of all arms. Each arm has a column of its own name with its probabilities of the shown items in
+every row; `propensity`, where it was logged, is the serving arm's. Exit codes: 0 done; 2 bad usage or bad input.
 """
 
 

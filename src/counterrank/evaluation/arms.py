@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from counterrank.common.blas import single_blas_thread
 from counterrank.common.errors import ConfigError, LogError, MissingColumnError
-from counterrank.common.messages import say
+from counterrank.common.messages import MISSING_PROPENSITY, say
 from counterrank.common.options import LEVEL, SEED
 from counterrank.common.records import Record, RecordResult, optional
 from counterrank.data.columns import as_texts
-from counterrank.data.log import RankingLog
-from counterrank.data.validation import no_weight
+from counterrank.data.log import LOGGING, Propensity, RankingLog
+from counterrank.data.validation import no_weight, propensities
 from counterrank.estimators import Estimate
 from counterrank.evaluation.result import Evaluation, MetricResult
 from counterrank.evaluation.run import evaluate
@@ -174,8 +174,8 @@ def validate(
     ----------
     log
         A `RankingLog`, a pandas, polars or pyarrow table, a path, a Spark or Dask frame, or a source.
-        `propensity` is that of the arm that served a row; each arm has a column (or a target) of its
-        own name: its probabilities of the shown items in all rows.
+        Each arm has a column (or a target) of its own name: its probabilities of the shown items in all
+        rows. `propensity` is that of the arm that served a row; without it, its own column says so.
     arm
         The column that says which arm served a row.
     estimators
@@ -220,8 +220,10 @@ def validate(
     """
     check_level(level)
     metrics = Metrics.requested(log, reading, rewards, primary)
-    test_log, arms = with_arms(log, arm, reading)
+    test_log, arms = with_arms(log, arm, {"require_propensity": False, **reading})
     logs = {name: test_log.where(labels_of(test_log, arm) == name) for name in arms}
+    if MISSING_PROPENSITY in test_log.notes:
+        logs = {name: _served_by(name, arm_log) for name, arm_log in logs.items()}
     common: Any = {"estimators": estimators, "level": level, "seed": seed}
     if metrics.named:
         common |= {"rewards": rewards, "primary": primary}
@@ -233,6 +235,19 @@ def validate(
     validations = tuple(_validated(metric, evaluations, logs, level) for metric in ordered)
     first = validations[0]
     return replace(first, metrics=validations) if metrics.named else replace(first, name="")
+
+
+def _served_by(name: str, arm_log: RankingLog) -> RankingLog:
+    """Return the rows of an arm with its own policy as the logger, where no propensities were logged."""
+    policy, dists = arm_log.targets[name], arm_log.dists
+    if isinstance(policy, Propensity):
+        lengths, shape = arm_log.lengths, arm_log.action.shape
+        propensities(policy.values, lengths, shape, name=name, positive=True, start=0)
+    return arm_log.changed(
+        propensity=policy,
+        dists={**dists, **({LOGGING: dists[name]} if name in dists else {})},
+        notes=tuple(note for note in arm_log.notes if note != MISSING_PROPENSITY),
+    )
 
 
 def _validated(
