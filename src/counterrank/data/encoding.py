@@ -66,6 +66,8 @@ def context_columns(batch: RankingLog) -> Floats:
     on nothing else that it knew (a balancing score: Rosenbaum & Rubin 1983), so the logged
     distributions of few items stand for a context that is missing.
     """
+    if batch.context is not None and not batch.categories:
+        return batch.context
     if batch.context is not None:
         return encoded_context(batch.context, batch.context_names, batch.categories)
     distributions = batch.dists.get(LOGGING)

@@ -24,10 +24,10 @@ from counterrank.common.messages import (
     row_name,
     say,
 )
-from counterrank.common.texts import comma_separated, suggestion
 from counterrank.data.log import LOGGING, Probabilities, Propensity, RankingLog
 from counterrank.io import tables, values
 from counterrank.io.files import expand
+from counterrank.io.roles import PANDAS_INDEX, no_column
 from counterrank.io.schema import Field, LogSpec
 from counterrank.policies import (
     Candidates,
@@ -371,8 +371,6 @@ def _probabilities(array: pa.Array, field: Field, place: values.Place) -> Floats
 #: The column of an items file that says whose features a row holds, and what else it is called.
 ITEM = "item"
 _ITEMS = (ITEM, "item_id")
-#: What pandas calls the index that it writes as a column of its own.
-_INDEX = ("", "Unnamed: 0", "__index_level_0__")
 
 
 class CandidateRows:
@@ -504,10 +502,7 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     columns = table.column_names
     key = next((name for name in _ITEMS if name in columns), None)
     if key is None:
-        raise LogError(
-            f"{path} has no column '{ITEM}'{suggestion(ITEM, columns)}",
-            remedy=f"columns are {comma_separated(columns)}",
-        )
+        raise no_column(path, ITEM, "whose features they are", columns)
     array = values.one_chunk(table[key])
     if names is None:
         ids = values.integers(array, ITEM, _row_of(path))
@@ -520,7 +515,7 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
             f"{path}: rows {first} and {second} are about the same item",
             remedy="keep one row per item",
         )
-    features = [name for name in table.column_names if name not in (key, *_INDEX)]
+    features = [name for name in table.column_names if name not in (key, *PANDAS_INDEX)]
     if not features:
         raise LogError(
             f"{path} has no column but '{key}'",

@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from counterrank.common.errors import LogError
 from counterrank.common.findings import PASSED, WARNED, Finding
-from counterrank.common.texts import comma_separated, in_percent, suggestion
+from counterrank.common.texts import comma_separated, in_percent
 from counterrank.io import prepare, sql, tables, values
 from counterrank.io.files import DataFile, expand
 from counterrank.io.joined_tables import JoinedTable
+from counterrank.io.roles import no_column
 
 #: Pieces of a log with what messages call their data.
 Pieces = Iterator[tuple[pa.Table, str]]
@@ -79,7 +80,8 @@ def _entries(piece: pa.Table, items: pa.Array | None) -> Any:
 
 def key_column(piece: pa.Table, name: str) -> pa.Array:
     """Return a column of a piece that is a key of its rows."""
-    tables.refuse_missing([name], piece.column_names)
+    if name not in piece.column_names:
+        raise no_column("the log", name, "to join by", piece.column_names)
     return values.plain(values.one_chunk(piece[name]))
 
 
@@ -219,14 +221,6 @@ class TableJoin:
 
 def _as_text(column: str) -> str:
     return f"ltrim(CAST({column} AS VARCHAR), '0')"
-
-
-def no_column(table: str, column: str, use: str, columns: Iterable[str]) -> LogError:
-    """Return the error of a column that a table lacks."""
-    return LogError(
-        f"{table} has no column '{column}' {use}{suggestion(column, columns)}",
-        remedy=f"columns are {comma_separated(columns)}",
-    )
 
 
 def counted(

@@ -24,6 +24,7 @@ from counterrank.io.arrow_log import decode
 from counterrank.io.files import ALIASES, FORMATS, expand, guard
 from counterrank.io.options import LogLike, ReadOptions, refuse_unread
 from counterrank.io.prepare import plain_types
+from counterrank.io.roles import no_column
 from counterrank.io.schema import LogSpec, resolve
 from counterrank.io.score_join import listed_teams, with_scores, with_team_scores
 from counterrank.io.survey import (
@@ -243,7 +244,10 @@ def _decoded_whole(
     spec = resolve(table, options, in_memory=True)
     survey = Survey.begin(spec, options, table)
     if spec.layout == "long" or options.events is not None:
-        tables.refuse_missing(spec.to_read(options.events), table.column_names)
+        columns = table.column_names
+        for name in spec.to_read(options.events):
+            if name not in columns:
+                raise no_column("the log", name, "to join by", columns)
         files = prepared(tables.written([(plain_types(table), "")]), survey, "", options)
         pieces = [tables.read_table(file) for file in files]
         # Guessed segments that differ within a ranking were left out.

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from counterrank.common.errors import LogError
 from counterrank.common.messages import say
+from counterrank.common.texts import comma_separated, suggestion
 from counterrank.io import values
 
 #: Names of columns by role, the most telling first. A name matches as a whole or by its words.
@@ -46,6 +48,18 @@ OLD = tuple("old prod production current logging logger control baseline live pr
 SCORE = ("score", "scores", "logit", "relevance")
 #: Words of a column that say no more than that it holds scores.
 _GENERIC = {*SCORE, "prediction", "predictions", "pred", "value", "rating"}
+
+
+#: What pandas calls an index that it writes as a column.
+PANDAS_INDEX = ("", "Unnamed: 0", "__index_level_0__")
+
+
+def no_column(table: str, column: str, use: str, columns: Iterable[str]) -> LogError:
+    """Return the error of a column that a table lacks."""
+    return LogError(
+        f"{table} has no column '{column}' {use}{suggestion(column, columns)}",
+        remedy=f"columns are {comma_separated(columns)}",
+    )
 
 
 def words(name: str) -> tuple[str, ...]:

@@ -27,14 +27,13 @@ from counterrank.io.join import (
     key_column,
     key_files,
     key_name,
-    no_column,
     refuse_uneven,
     table_files,
     with_columns,
 )
 from counterrank.io.joined_tables import Scores
 from counterrank.io.options import ReadOptions
-from counterrank.io.roles import named, target_of
+from counterrank.io.roles import PANDAS_INDEX, named, no_column, target_of
 
 #: Share of rows that repeat another, from which on a finding warns.
 _DOUBLED = 0.001
@@ -116,7 +115,7 @@ def described(scores: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
         numeric = [
             item.name
             for item in schema
-            if values.is_number(item.type) and item.name not in (*used, *log.names, *_INDEX)
+            if values.is_number(item.type) and item.name not in (*used, *log.names, *PANDAS_INDEX)
         ]
         path = scores.path if len(numeric) == 1 and isinstance(scores.path, str) else ""
         columns = {mapped.get(name) or f"{target_of(name, path)}_scores": name for name in numeric}
@@ -136,10 +135,6 @@ def described(scores: Scores, schema: pa.Schema, log: LogColumns) -> ScoreTable:
             "of the table another name (columns in [scores])"
         )
     return ScoreTable(scores, keys, columns)
-
-
-#: What pandas calls an index that it writes as a column.
-_INDEX = ("", "Unnamed: 0", "__index_level_0__")
 
 
 def _usual_keys(scores: Scores, schema: pa.Schema, log: LogColumns) -> tuple[tuple[str, str], ...]:

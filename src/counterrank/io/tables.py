@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 from counterrank.common import stores
 from counterrank.common.errors import LogError
 from counterrank.common.messages import say
-from counterrank.common.texts import comma_separated, suggestion
 from counterrank.io import sql, values
 from counterrank.io.files import (
     DataFile,
@@ -282,16 +281,6 @@ def has_commas(table: pa.Table) -> bool:
 _WITH_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 #: One number or several, in brackets or not, separated by anything but a comma alone.
 _COMMA_NUMBERS = re.compile(r"^\s*[\[(]?[-+\d,.eE\s;|]*[\])]?\s*$")
-
-
-def refuse_missing(columns: Sequence[str], available: Sequence[str]) -> None:
-    """Raise when a table lacks a column that events are joined by, or another."""
-    for name in columns:
-        if name not in available:
-            raise LogError(
-                f"there is no column '{name}'{suggestion(name, available)}",
-                remedy=f"columns are {comma_separated(available)}",
-            )
 
 
 def present(schema: pa.Schema, columns: Columns, file: DataFile) -> list[str] | None:
