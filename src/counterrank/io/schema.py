@@ -233,8 +233,8 @@ class _Resolver:
         context = self.context()
         policies, guesses = self.targets(fields, rewards, context)
         targets = {**policies, **guesses}
+        query = str(options.column("query"))
         roles = ("unit", "behavior", "weight", *(_PLACES if layout == "long" else ()))
-        per_ranking = fields["reward"].form == "scalar" != action.form
         single: dict[str, Any] = {role: self.single(role) for role in roles}
         spec = LogSpec(
             layout=layout,
@@ -247,26 +247,29 @@ class _Resolver:
             behavior_masks=_stored_masks(metadata) if MASKS_IN_FILE in metadata else {},
             context=context,
             candidates=self.candidates(action, layout == "long", logger),
-            lists={
-                name: TargetLists(path, str(options.column("query")))
-                for name, path in options.target_lists.items()
-            },
+            lists={name: TargetLists(path, query) for name, path in options.target_lists.items()},
             kind=self.kind(metadata),
             position_weights=options.position_weights,
             missing_reward=options.missing_reward,
             renumber=options.renumber,
             depth=options.depth,
-            notes=(
-                # One reward per ranking, not one per position.
-                *((REWARD_PER_RANKING,) if per_ranking else ()),
-                *((MISSING_PROPENSITY,) if propensity is None and not options.logger else ()),
-                *((TIES_DROPPED,) if options.drop_ties else ()),
-            ),
+            notes=self.notes(fields),
         )
         # Text that only looks like lists of probabilities may still be a segment.
         unsure = [name for name, field in guesses.items() if field.form == "text"]
         segments, unasked = self.segments({*spec.columns} - {*context, *unsure})
         return replace(spec, segments=segments, guessed=(*guesses, *unasked))
+
+    def notes(self, fields: Mapping[str, Field]) -> tuple[str, ...]:
+        """Say what readers of the results must know about how the columns were taken."""
+        per_ranking = fields["reward"].form == "scalar" != fields["action"].form
+        unknown = LOGGING not in fields and self.options.logger is None
+        notes = {
+            REWARD_PER_RANKING: per_ranking,
+            MISSING_PROPENSITY: unknown,
+            TIES_DROPPED: self.options.drop_ties,
+        }
+        return tuple(note for note, is_true in notes.items() if is_true)
 
     def field(self, role: str) -> Field:
         """Return where a role or policy is, or say which columns there are."""
