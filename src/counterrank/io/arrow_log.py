@@ -502,7 +502,7 @@ def read_item_features(path: str, names: tuple[str, ...] | None, n_items: int) -
     columns = table.column_names
     key = next((name for name in _ITEMS if name in columns), None)
     if key is None:
-        raise no_column(path, ITEM, "whose features they are", columns)
+        raise no_column(path, ITEM, "", columns)
     array = values.one_chunk(table[key])
     if names is None:
         ids = values.integers(array, ITEM, _row_of(path))

@@ -57,7 +57,7 @@ PANDAS_INDEX = ("", "Unnamed: 0", "__index_level_0__")
 def no_column(table: str, column: str, use: str, columns: Iterable[str]) -> LogError:
     """Return the error of a column that a table lacks."""
     return LogError(
-        f"{table} has no column '{column}' {use}{suggestion(column, columns)}",
+        f"{table} has no column '{column}'{use and f' {use}'}{suggestion(column, columns)}",
         remedy=f"columns are {comma_separated(columns)}",
     )
 
