@@ -255,8 +255,8 @@ def _check(detect: float, budget: float, rows_per_week: float | None) -> None:
 def _distinct(tried: Sequence[Tried]) -> list[Tried]:
     """Return the options without duplicates, in order of first occurrence."""
     first: dict[str, Tried] = {}
-    for kind, spec in tried:
-        first.setdefault(spec.text, (kind, spec))
+    for candidate in tried:
+        first.setdefault(candidate[1].text, candidate)
     return list(first.values())
 
 
@@ -489,9 +489,8 @@ def _design(log: RankingLog) -> float:
         return 1.0
     y = log.reward @ log.position_weights
     y = y - y.mean()
-    _, unit = np.unique(log.unit, return_inverse=True)
-    over_units = float((np.bincount(unit, y) ** 2).sum())
-    return math.sqrt(max(over_units / max(float(y @ y), 1e-300), 1.0))
+    over_units = np.bincount(np.unique(log.unit, return_inverse=True)[1], y)
+    return math.sqrt(max(float(over_units @ over_units) / max(float(y @ y), 1e-300), 1.0))
 
 
 def _mean(predictions: list[PredictedError]) -> PredictedError:
@@ -533,19 +532,14 @@ def choose(
     within = [i for i in order if options[i].cost.value <= 1.1 * budget] or order[:1]
     # The fewest rows, then the smallest detectable lift.
     best = min(within, key=lambda i: (options[i].needed(targets), options[i].worst(targets)))
-    return (best if _clearly_better(options[best], options[0], targets) else 0), False
+    rows, today_rows = options[best].needed(targets), options[0].needed(targets)
+    smaller = options[best].worst(targets) < CLEARLY * options[0].worst(targets)
+    is_better = rows < CLEARLY * today_rows or (rows <= today_rows and smaller)
+    return (best if is_better else 0), False
 
 
 #: Differences of less than a fiftieth are within the error of a plan.
 CLEARLY = 0.98
-
-
-def _clearly_better(
-    option: ExplorationOption, today: ExplorationOption, targets: tuple[str, ...]
-) -> bool:
-    rows, today_rows = option.needed(targets), today.needed(targets)
-    smaller = option.worst(targets) < CLEARLY * today.worst(targets)
-    return rows < CLEARLY * today_rows or (rows <= today_rows and smaller)
 
 
 def _notes(log: RankingLog, logger: Scored, inputs: PlanInputs) -> tuple[str, ...]:

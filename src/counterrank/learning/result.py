@@ -170,6 +170,7 @@ class Learned(Result):
 
     Examples
     --------
+    >>> import numpy as np
     >>> import counterrank as cr
     >>> rng = np.random.default_rng(0)
     >>> policy = cr.PlackettLuce(rng.normal(size=(600, 6)))

@@ -35,20 +35,60 @@ _WHOLE: Option = ("a whole number from 1", lambda n: n >= 1 and n == np.rint(n),
 _TEMPERATURE: Option = ("a positive number", lambda t: 0 < t < np.inf, 1.0)
 _SHARE: Option = ("a probability, 0 to 1", lambda p: 0 <= p <= 1, None)
 
-#: The kinds of policy that scores can become, and the options of each.
-KINDS: dict[str, dict[str, Option]] = {
-    "plackett-luce": {"temperature": _TEMPERATURE},
-    "top": {},
-    "softmax": {"temperature": _TEMPERATURE},
-    "epsilon": {"epsilon": _SHARE},
-    "rand-top-n": {"n": _WHOLE},
-    "swap": {
-        "probability": _SHARE,
-        "places": ("a whole number from 2", lambda n: n >= 2 and n == np.rint(n), _LEFT_OUT),
-        "first": (*_WHOLE[:2], _LEFT_OUT),
-    },
-    "shuffle": {},
-    "below": {"after": _WHOLE, "temperature": _TEMPERATURE},
+
+def _swapped(
+    scores: Floats, length: int, probability: float, places: float = 0, first: float = 1
+) -> RandomSwap:
+    """Return the policy that swaps two places from `first` to `places`, all pairs equally likely."""
+    places = places or length
+    reach = int(max(places, length))
+    place = np.arange(1, reach + 1)
+    weights = np.triu(np.outer(place >= first, place <= places), 1)
+    chances = weights * (probability / max(weights.sum(), 1))
+    return RandomSwap(best_first(scores)[:, :reach], chances, scores.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How scores (n, C), -inf if not eligible, become a policy of rankings of some length.
+
+    `make` takes the scores, the length and the `options`.
+    """
+
+    make: Callable[..., Policy]
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+
+#: The kinds of policy that scores can become.
+KINDS = {
+    "plackett-luce": Kind(
+        lambda scores, _, **options: PlackettLuce(scores, **options),
+        {"temperature": _TEMPERATURE},
+    ),
+    "top": Kind(lambda scores, _: Deterministic(best_first(scores), scores.shape[1])),
+    "softmax": Kind(
+        lambda scores, _, **options: Softmax(scores, **options), {"temperature": _TEMPERATURE}
+    ),
+    "epsilon": Kind(
+        lambda scores, _, epsilon: SlotEpsilonGreedy(scores, epsilon),
+        {"epsilon": _SHARE},
+    ),
+    "rand-top-n": Kind(
+        lambda scores, _, n: RandTopN(best_first(scores), n, scores.shape[1]), {"n": _WHOLE}
+    ),
+    "swap": Kind(
+        _swapped,
+        {
+            "probability": _SHARE,
+            "places": ("a whole number from 2", lambda n: n >= 2 and n == np.rint(n), _LEFT_OUT),
+            "first": (*_WHOLE[:2], _LEFT_OUT),
+        },
+    ),
+    "shuffle": Kind(lambda scores, _: PlackettLuce(np.where(scores > -np.inf, 0.0, -np.inf))),
+    "below": Kind(
+        lambda scores, _, **options: BelowFold(scores, **options),
+        {"after": _WHOLE, "temperature": _TEMPERATURE},
+    ),
 }
 
 #: Kinds whose positions are independent given the scores: an item may be shown twice.
@@ -88,11 +128,11 @@ class PolicySpec:
     @property
     def deterministic(self) -> bool:
         """Whether the policy has only one possible ranking, so that weights are undefined."""
-        noise = {"epsilon": "epsilon", "swap": "probability"}
         if self.parts:
             # Deterministic components rank by the same scores, so they show the same ranking.
             return all(component.deterministic for _, component in self.parts)
-        return self.kind == "top" or (self.kind in noise and self.options[noise[self.kind]] == 0)
+        chances = self.options.get("epsilon"), self.options.get("probability")
+        return self.kind == "top" or 0 in chances
 
     @property
     def text(self) -> str:
@@ -145,28 +185,7 @@ class PolicySpec:
         if self.parts:
             shares, components = zip(*self.parts, strict=True)
             return Mixture([component.dense(scores, length) for component in components], shares)
-        if self.kind == "plackett-luce":
-            return PlackettLuce(scores, self.options["temperature"])
-        if self.kind == "shuffle":
-            return PlackettLuce(np.where(scores > -np.inf, 0.0, -np.inf))
-        if self.kind == "below":
-            return BelowFold(scores, int(self.options["after"]), self.options["temperature"])
-        if self.kind == "softmax":
-            return Softmax(scores, self.options["temperature"])
-        if self.kind == "epsilon":
-            return SlotEpsilonGreedy(scores, self.options["epsilon"])
-        ranking, C = best_first(scores), scores.shape[1]
-        if self.kind == "top":
-            return Deterministic(ranking, C)
-        if self.kind == "rand-top-n":
-            return RandTopN(ranking, int(self.options["n"]), C)
-        places, first = int(self.options.get("places", length)), int(self.options.get("first", 1))
-        reach = max(places, length)
-        # The pairs of places from `first` to `places`, all equally likely.
-        place = np.arange(1, reach + 1)
-        weights = np.triu(np.outer(place >= first, place <= places), 1)
-        chances = weights * (self.options["probability"] / max(weights.sum(), 1))
-        return RandomSwap(ranking[:, :reach], chances, C)
+        return KINDS[self.kind].make(scores, length, **self.options)
 
 
 def _digits(value: float) -> str:
@@ -318,7 +337,7 @@ def _spec_of_kind(kind: str, texts: Mapping[str, str], where: str) -> PolicySpec
             f"{where}: unknown kind '{kind}'; known: {', '.join([*KINDS, TEAM_DRAFT])}, or a file ending in "
             f"{' or '.join(_FILES)}"
         )
-    accepted = KINDS[kind]
+    accepted = KINDS[kind].options
     for name in texts:
         if name not in accepted:
             takes = f"it takes {', '.join(accepted)}" if accepted else "it takes none"
@@ -340,7 +359,7 @@ def _spec_of_kind(kind: str, texts: Mapping[str, str], where: str) -> PolicySpec
 
 
 def _usage(kind: str) -> str:
-    options = KINDS.get(kind, {"option": _SHARE})
+    options = KINDS[kind].options if kind in KINDS else {"option": _SHARE}
     shown = [
         f"{name}={'2' if 'whole' in within else '0.5'}"
         for name, (within, _, default) in options.items()

@@ -160,7 +160,7 @@ class BelowFold(ArrayPolicy):
     def __init__(self, scores: ArrayLike, after: int, temperature: float = 1.0) -> None:
         table = as_scores(scores, temperature, ndims=(2,))
         #: The items of the first places (n, after), -1 where a row has fewer.
-        self.head: Ints = best_first(table)[:, :after]
+        self.head: Ints = best_first(table)[:, : int(after)]
         self.scores: Floats = np.array(table)
         rows, places = np.nonzero(self.head >= 0)
         self.scores[rows, self.head[rows, places]] = -np.inf

@@ -180,9 +180,18 @@ class Choices:
     @cached_property
     def model(self) -> CandidateModel:
         """The calibrated model; raises PropensityError for a deterministic logger."""
-        plain = CandidateModel(self.tastes, self._fit(np.ones(BUCKETS), None))
-        power, typical = self._calibrate(plain)
-        if typical >= CERTAIN:
+        log, plain = self.log, CandidateModel(self.tastes, self._fit(np.ones(BUCKETS), None))
+        utility, offsets = plain.utilities(log), _sets(log).offsets
+        choices = max(int(np.logical_and.accumulate(log.shown >= 0, axis=1).sum()), 1)
+        weight, slope = np.ones(log.n), np.empty_like(utility)
+
+        def loss(power: float) -> float:
+            """Return the held-out loss of a choice."""
+            return choice_loss(offsets, power * utility, log.shown, weight, slope) / choices
+
+        power, least = best_power(loss)
+        # The geometric mean of the probabilities.
+        if (typical := float(np.exp(-least))) >= CERTAIN:
             raise deterministic_error("what is known of the candidates predicts", typical)
         model = replace(plain, power=power)
         return replace(model, notes=(_note(model),))
@@ -206,20 +215,6 @@ class Choices:
                 for fold, (training, x) in enumerate(self.parts)
             ]
         )
-
-    def _calibrate(self, model: CandidateModel) -> tuple[float, float]:
-        """Return the power with the largest held-out likelihood, and the geometric mean probability."""
-        log = self.log
-        utility, places = model.utilities(log), log.shown
-        choices = int(np.logical_and.accumulate(places >= 0, axis=1).sum())
-        weight, slope = np.ones(log.n), np.empty_like(utility)
-        offsets = _sets(log).offsets
-
-        def loss(power: float) -> float:
-            return choice_loss(offsets, power * utility, places, weight, slope) / max(choices, 1)
-
-        power, least = best_power(loss)
-        return power, float(np.exp(-least))
 
 
 def fit_choice(
