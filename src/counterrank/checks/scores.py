@@ -650,8 +650,7 @@ def _centred(values: Floats, inside: Bools) -> Floats:
 def _scaled(centred: Floats) -> Floats:
     """Return rows with length one; zeros where a row does not vary."""
     length = np.sqrt((centred**2).sum(axis=1, keepdims=True))
-    scaled: Floats = centred / np.where(length > 1e-12, length, 1.0)
-    return scaled
+    return centred / np.where(length > 1e-12, length, 1.0)
 
 
 def _of_no_request(name: str, sums: Floats) -> Iterator[Finding]:

@@ -370,8 +370,7 @@ class RankingLog:
             )
         )
         hashes.absorb(None, unit[:, None], *(() if self.context is None else (self.context,)))
-        keys: Ints = (hashes.values >> np.uint64(1)).astype(np.int64)
-        return keys
+        return (hashes.values >> np.uint64(1)).astype(np.int64)
 
     @property
     def numbers(self) -> Ints:

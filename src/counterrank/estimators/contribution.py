@@ -93,8 +93,7 @@ class ContributionFit(Fitted):
     @property
     def kinds(self) -> set[str]:
         """The kinds of weights that one pass over the ratios makes together."""
-        kinds: set[str] = self.workspace.cached(_FUSED, set)
-        return kinds
+        return self.workspace.cached(_FUSED, set)
 
     def weights(self, view: View) -> Floats | None:
         """Return the weights of a batch."""

@@ -94,8 +94,7 @@ def balance_weights(log_prob: Floats, shares: Floats) -> Floats:
     top = log_prob.max(axis=1, keepdims=True)
     relative = np.exp(log_prob - np.where(np.isfinite(top), top, 0.0))
     mixed = np.broadcast_to((relative @ shares)[:, None], relative.shape)
-    out: Floats = np.divide(relative, mixed, out=np.zeros_like(relative), where=mixed > 0.0)
-    return out
+    return np.divide(relative, mixed, out=np.zeros_like(relative), where=mixed > 0.0)
 
 
 def can_model(log: RankingLog, arms: Sequence[str]) -> bool:

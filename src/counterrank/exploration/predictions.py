@@ -170,8 +170,7 @@ def ratio(above: Floats, below: Floats) -> Floats:
         weights = np.exp(above - below)
     # Weights above the limit count as infinite.
     weights = np.where(weights > RAREST, np.inf, weights)
-    out: Floats = np.where(above == -np.inf, 0.0, weights)
-    return out
+    return np.where(above == -np.inf, 0.0, weights)
 
 
 #: Means over smaller weights use the option's pages, means over larger ones the target's.

@@ -241,8 +241,7 @@ def list_value(
         numbers = fold if isinstance(fold, int) else np.repeat(fold[rows], D)
         expected = model.expected(pages.others(rankings), numbers) @ alpha[: rankings.shape[2]]
         # `Side.lowest` requires a control variate that is not negative.
-        out: Floats = np.maximum(expected.reshape(len(rows), D) - least, 0.0)
-        return out
+        return np.maximum(expected.reshape(len(rows), D) - least, 0.0)
 
     return value
 

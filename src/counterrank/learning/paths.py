@@ -50,8 +50,7 @@ class DrawnValues:
 
     def mean(self, m: int, cap: float) -> Floats:
         """Return unbiased means (n,) of min(q, cap) under best-of-m."""
-        values: Floats = np.minimum(self.ordered, cap) @ best_of_shares(self.draws, m)
-        return values
+        return np.minimum(self.ordered, cap) @ best_of_shares(self.draws, m)
 
 
 def best_of_shares(draws: int, m: int) -> Floats:
@@ -208,10 +207,9 @@ class Side:
         """
         w = self.drawn.weight(m)
         control = np.minimum(self.drawn.logged, cap)
-        gain: Floats = (
+        return (
             (w - 1.0) * (self.totals - control) + self.drawn.mean(m, cap) - self.drawn.mean(1, cap)
         )
-        return gain
 
     def expected(self, m: int) -> float:
         """Return the lift of best-of-m according to the model."""

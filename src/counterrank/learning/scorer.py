@@ -54,8 +54,7 @@ class Scorer:
 
     def list_value(self, rankings: Rankings, alpha: Floats) -> Floats:
         """Return the expected total reward of each ranking (m,)."""
-        values: Floats = self.model.expected(rankings, ALL) @ alpha[: rankings.K]
-        return values
+        return self.model.expected(rankings, ALL) @ alpha[: rankings.K]
 
     def relevance(self, rankings: Rankings) -> Floats:
         """Return scores of candidates (m, C), -inf for padding."""

@@ -253,8 +253,7 @@ def _operand(log: RankingLog, measure: Measure) -> Floats:
         return log.rewards[measure.operand]
     if measure.operand == SINGLE and not log.rewards:
         if log.page_reward:
-            reward: Floats = log.reward[np.arange(log.n), log.lengths - 1]
-            return reward
+            return log.reward[np.arange(log.n), log.lengths - 1]
         return log.reward
     names = list(log.rewards) or [SINGLE]
     raise LogError(

@@ -53,8 +53,7 @@ def _mixed(columns: NDArray[np.uint64], state: NDArray[np.uint64]) -> NDArray[np
 
 def _find(keys: NDArray[np.uint64], queries: NDArray[np.uint64]) -> Ints:
     place = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
-    out: Ints = np.where(keys[place] == queries, place, -1)
-    return out
+    return np.where(keys[place] == queries, place, -1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

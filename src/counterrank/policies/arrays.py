@@ -224,8 +224,7 @@ def superset_mask(masks: Bools, capability: str) -> Bools:
     if capability == "subset":
         return masks
     if capability == "prefix":
-        closed: Bools = np.logical_or.accumulate(masks[..., ::-1], axis=-1)[..., ::-1]
-        return closed
+        return np.logical_or.accumulate(masks[..., ::-1], axis=-1)[..., ::-1]
     if capability == "joint":
         return np.broadcast_to(masks.any(axis=-1, keepdims=True), masks.shape).copy()
     if capability == "position":

@@ -92,8 +92,7 @@ class Scored(Policy):
     @property
     def unscored(self) -> Bools:
         """True for the rows (n,) that have a candidate without score."""
-        missing: Bools = np.logical_or.reduceat(np.isnan(self.scores), self.candidates.offsets[:-1])
-        return missing
+        return np.logical_or.reduceat(np.isnan(self.scores), self.candidates.offsets[:-1])
 
     @property
     def n_rows(self) -> int:

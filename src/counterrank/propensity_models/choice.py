@@ -285,8 +285,7 @@ def _raw_features(log: RankingLog, names: tuple[str, ...]) -> Floats:
         columns.append(np.where(values < 0, np.nan, values) if name in sets.categories else values)
     if log.item_features is not None:
         columns.append(log.item_features.lookup(sets.items.astype(np.int64)))
-    raw: Floats = np.column_stack(columns).astype(np.float64)
-    return raw
+    return np.column_stack(columns).astype(np.float64)
 
 
 def _note(model: CandidateModel) -> str:

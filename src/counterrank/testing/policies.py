@@ -104,8 +104,7 @@ def _for_all(policy: Policy, rankings: NDArray[np.int64]) -> Policy:
 
 
 def _joint(policy: Policy, rankings: NDArray[np.int64]) -> Floats:
-    joint: Floats = np.exp(_for_all(policy, rankings).prefix_log_prob(rankings)[:, -1])
-    return joint
+    return np.exp(_for_all(policy, rankings).prefix_log_prob(rankings)[:, -1])
 
 
 def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact: float) -> None:

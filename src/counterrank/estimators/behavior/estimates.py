@@ -187,14 +187,12 @@ def odds_scale(logs: Floats, share: float) -> float:
 
 def chance(log_odds: Floats) -> Floats:
     """Return 1 / (1 + exp(-z))."""
-    out: Floats = 0.5 * (1.0 + np.tanh(0.5 * log_odds))
-    return out
+    return 0.5 * (1.0 + np.tanh(0.5 * log_odds))
 
 
 def log_of(weight: Floats) -> Floats:
     """Return the logarithm, a very small number's where the weight is zero."""
-    out: Floats = np.log(np.maximum(weight, LEAST))
-    return out
+    return np.log(np.maximum(weight, LEAST))
 
 
 def part_weights(

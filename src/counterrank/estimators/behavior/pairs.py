@@ -68,8 +68,7 @@ def base_weights(ratios: Ratios) -> Floats:
     """Return b (n, K): the ratio at each position, or the product down to it."""
     if ratios.kind in ("factored", "position"):
         return ratios.rho
-    down: Floats = np.cumprod(ratios.rho, axis=1, dtype=np.float64)
-    return down
+    return np.cumprod(ratios.rho, axis=1, dtype=np.float64)
 
 
 def others(rho: Floats, kind: str) -> Floats:
@@ -126,8 +125,7 @@ class PairRows:
     @property
     def variances(self) -> Floats:
         """Variances of the rows of pairs and triples (2, K), their tails corrected."""
-        variance: Floats = np.maximum(self.inflation * self.second - self.mean**2, 0.0)
-        return variance
+        return np.maximum(self.inflation * self.second - self.mean**2, 0.0)
 
     def shares(self) -> tuple[float, float]:
         """Return the trust in pairs and in triples that suits these rows.

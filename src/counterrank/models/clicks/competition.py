@@ -38,8 +38,7 @@ def rest_of_page(strength: Floats, lengths: Ints) -> Floats:
     chance = np.minimum(strength, 1.0 - SETTINGS.missed)
     odds = np.where(shown, chance / (1.0 - chance), 0.0) * page_weights(strength.shape[1])
     other_odds = odds.sum(axis=1, keepdims=True) - odds
-    out: Floats = np.where(shown, np.log(SETTINGS.rest_floor + other_odds), 0.0)
-    return out
+    return np.where(shown, np.log(SETTINGS.rest_floor + other_odds), 0.0)
 
 
 def alike_above(features: Floats, shown: Bools) -> Floats:

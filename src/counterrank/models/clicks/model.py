@@ -97,8 +97,7 @@ class Encoding:
 
     def places(self, K: int) -> Floats:
         """Return the logarithm of each place (K,), at about zero on the mean of a page."""
-        out: Floats = np.log1p(np.arange(K)) - 1.0
-        return out
+        return np.log1p(np.arange(K)) - 1.0
 
     def pages(self, rankings: Rankings, extra: int) -> Pages:
         """Return what predictions read of rankings, with the first `extra` extra numbers at least."""

@@ -57,14 +57,12 @@ class Visits:
     @property
     def loyalty(self) -> Floats:
         """From 0 for the first visit to 1 for those known for months."""
-        share: Floats = np.tanh(self.tenure_days / 60)
-        return share
+        return np.tanh(self.tenure_days / 60)
 
     @property
     def evening(self) -> Floats:
         """From 0 in the morning to 1 at eight in the evening."""
-        share: Floats = 0.5 + 0.5 * np.cos((self.hour - 20) / 12 * np.pi)
-        return share
+        return 0.5 + 0.5 * np.cos((self.hour - 20) / 12 * np.pi)
 
     @property
     def phone(self) -> NDArray[np.bool_]:

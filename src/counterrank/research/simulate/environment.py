@@ -46,8 +46,7 @@ class Linear:
         >>> Linear(np.ones((2, 1)), np.array([0.0, 1.0]))(np.array([[2.0]]))
         array([[2., 3.]])
         """
-        score: Floats = context @ self.coef.T + self.bias
-        return score
+        return context @ self.coef.T + self.bias
 
     def on_items(self, context: Floats, items: Ints) -> Floats:
         """Return f(x, a) of some items of each row (n, C), whatever the size of the catalogue."""
@@ -268,8 +267,7 @@ def expected_reward(env: Environment, action: Ints, behavior: Ints, base: Floats
     pair = effect_of_others(action, behavior, env.masks, env.interaction)  # (n, K)
     base_of_item = np.take_along_axis(base, action, axis=1)  # (n, K)
     if env.reward_model == "multiplicative":
-        scaled: Floats = base_of_item * np.exp(pair)
-        return scaled
+        return base_of_item * np.exp(pair)
     linear: Floats = base_of_item + pair
     if env.triple is not None and env.reward_model == "triple":
         linear += effect_of_others(action, behavior, env.masks, env.triple)
@@ -505,8 +503,7 @@ def behavior_weight(delta: float | None, lam: float | None) -> Floats:
     share = between(
         "delta", delta, 0.0, 1.0, meaning="a complexity, between 0 (simple) and 1 (complex)"
     )
-    weight: Floats = np.exp((2 * share - 1) * np.array(GAMMA))
-    return weight
+    return np.exp((2 * share - 1) * np.array(GAMMA))
 
 
 def six(K: int, rng: np.random.Generator, *, as_published: bool) -> tuple[tuple[str, ...], Bools]:
