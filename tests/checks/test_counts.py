@@ -19,7 +19,7 @@ from counterrank.checks.propensities import (
     shown,
     steps,
 )
-from counterrank.checks.rewards import BINS, page_sums, reward_sums
+from counterrank.checks.rewards import BINS, TERM_ROWS, page_sums, reward_sums
 from counterrank.checks.rows import REWARDS, ROBOTS, UNITS_TOLD_APART
 from counterrank.checks.weights import GROUP_WEIGHTS, WEIGHTS, ContextCut, lift_sums
 from counterrank.data.source import MemorySource
@@ -336,8 +336,8 @@ def test_lifts_are_summed_by_group_of_rows() -> None:
     alpha, rates = rng.random(4), rng.random(4)
     with np.errstate(divide="ignore"):
         logs = np.log(w)
-    lift_sums(w, logs.copy(), log.reward, rates, alpha, log.lengths, code, out)
     away = np.clip(logs, -2, 2)
+    lift_sums(w, away - away.mean(axis=0), log.reward, rates, alpha, log.lengths, code, out)
     earned = log.reward @ alpha
     lift = (w * log.reward) @ alpha - earned
     local = ((log.reward - rates) * (away - away.mean(axis=0)) * used) @ alpha
@@ -366,7 +366,8 @@ def test_what_explains_rewards_is_summed_over_pairs_of_pages(shift: int) -> None
     x = np.stack([(one * both).ravel() for one in (means[at[rows]], means[theirs], rest, alone)])
     x = np.concatenate([x, [y.ravel()]])
     gram = np.zeros((5, 5))
-    assert page_sums(at, off, used, means, rows, others, shift, gram) == both.sum()
+    room = np.zeros((2, 2 * BINS)), np.zeros((5, TERM_ROWS * at.shape[1]))
+    assert page_sums(at, off, used, means, rows, others, shift, *room, gram) == both.sum()
     np.testing.assert_allclose(gram, np.tril(x @ x.T), rtol=1e-9)
 
 

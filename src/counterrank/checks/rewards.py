@@ -592,7 +592,8 @@ def _count_other_page(batch: RankingLog, subject: Subject) -> Tally:
     parts: Parts = {}
     for name, rows, paired, shift in pairs:
         gram = np.zeros((5, 5))
-        cells = page_sums(bins, off, used, means, rows, paired, shift, gram)
+        by_item, terms = np.zeros((2, 2 * BINS)), np.zeros((5, TERM_ROWS * batch.K))
+        cells = page_sums(bins, off, used, means, rows, paired, shift, by_item, terms, gram)
         parts[name,] = np.array([*gram.reshape(-1), cells, len(rows)])
     page = off.sum(axis=1)
     going = {
@@ -619,7 +620,7 @@ def _effects(bins: Ints, off: Floats, used: Bools) -> Floats:
 
 
 @vector_jit
-def page_sums(
+def page_sums(  # noqa: PLR0913 - a kernel in one piece
     items: Ints,
     off: Floats,
     used: Bools,
@@ -627,18 +628,19 @@ def page_sums(
     rows: Ints,
     paired: Ints,
     shift: int,
+    by_item: Floats,
+    x: Floats,
     gram: Floats,
 ) -> float:
     """Add products of what may explain a reward to the lower half of gram (5, 5), and return the number of cells.
 
     For rows and their other pages, or the slot above or below: the effect of the own item, that of the other
     page's item, the mean of that page's other positions, the other page's where all rewards stand there,
-    and the reward itself.
+    and the reward itself. by_item (2, 2 BINS) and x (5, TERM_ROWS K) are zeros to work with: terms of some
+    rows stand side by side, because sums over a handful of positions are slow.
     """
     n, width, cells = rows.shape[0], items.shape[1], 0.0
-    count, alone = np.zeros(means.shape[0]), np.zeros(means.shape[0])
-    # Terms of some rows side by side: sums over a handful of positions are slow.
-    x = np.zeros((5, TERM_ROWS * width))
+    count, alone = by_item[0], by_item[1]
     # Where all rewards stand at another page, none tells of its own items: effects are those of the other
     # page's items then, which the first turn sums.
     for turn in range(2):

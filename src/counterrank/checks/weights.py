@@ -568,7 +568,9 @@ def _count_lift_by_halves(batch: RankingLog, subject: Subject) -> Tally:
     sums: dict[str, Floats] = {}
     parts: Parts = {}
     for name, w in formed_weights(batch, subject, subject.targets):
-        cells = (w, np.log(w), reward, expected, batch.position_weights, batch.lengths)
+        logs = np.clip(np.log(w), -CUT, CUT)
+        logs -= logs.mean(axis=0)
+        cells = (w, logs, reward, expected, batch.position_weights, batch.lengths)
         if batch.unit is not None:
             sums[name] = np.zeros((1024, 6))
             lift_sums(*cells, batch.bucket, sums[name])
@@ -591,21 +593,15 @@ def lift_sums(
 ) -> None:
     """Add 1, what was earned, and both statistics with their squares to out (G, 6), by code (n,).
 
-    `logs` are the logarithms of the weights w (n, K), which are cut in place.
+    `logs` are the logarithms of the weights w (n, K), cut and less their means.
     """
-    n, width = w.shape
-    mean = np.zeros(width)
-    for i in range(n):
-        for k in range(width):
-            logs[i, k] = min(max(logs[i, k], -CUT), CUT)
-            mean[k] += logs[i, k] / n
-    for i in range(n):
+    for i in range(w.shape[0]):
         earned, weighed, local = 0.0, 0.0, 0.0
         # Padding has no reward; only its weights have to be kept out.
         for k in range(lengths[i]):
             earned += alpha[k] * reward[i, k]
             weighed += alpha[k] * w[i, k] * reward[i, k]
-            local += alpha[k] * (reward[i, k] - rates[k]) * (logs[i, k] - mean[k])
+            local += alpha[k] * (reward[i, k] - rates[k]) * logs[i, k]
         lift, sums = weighed - earned, out[code[i]]
         sums[0] += 1.0
         sums[1] += earned

@@ -226,13 +226,26 @@ def logged_values(layout: Layout, arrays: Arrays, coef: Floats, row: Ints | None
     """
     row = np.arange(len(arrays.action)) if row is None else row
     products, crossed = layout.products, layout.d if layout.cross else 0
-    return values_of(
-        layout.slots, products, crossed, arrays.action, row, arrays.fit, arrays.x, coef
-    ).T
+    A, out = layout.A, np.zeros(arrays.action.shape[::-1])
+    columns, count = np.empty((A, coef.shape[3])), np.zeros((2, A), np.int64)
+    values_of(
+        layout.slots,
+        products,
+        crossed,
+        arrays.action,
+        row,
+        arrays.fit,
+        arrays.x,
+        coef,
+        columns,
+        count,
+        out,
+    )
+    return out.T
 
 
 @vector_jit
-def values_of(  # noqa: C901
+def values_of(  # noqa: C901, PLR0913 - a kernel in one piece
     slots: Ints,
     products: tuple[Ints, Ints],
     crossed: int,
@@ -241,28 +254,31 @@ def values_of(  # noqa: C901
     fit: Ints,
     x: Floats,
     coef: Floats,
-) -> Floats:
-    """Return z' coef[fit, k, a_k] (K, m) of rankings of the requests `row` (m,), zero in the padding.
+    z: Floats,
+    counts: Ints,
+    out: Floats,
+) -> None:
+    """Fill out (K, m), zeros, with z' coef[fit, k, a_k] of rankings of the requests `row` (m,).
 
-    `crossed` context columns are multiplied by counts.
+    `crossed` context columns are multiplied by counts; z (A, D) and counts (2, A), zeros, are to work with.
     """
     b, c = products
     (m, K), A, p = action.shape, coef.shape[2], x.shape[1]
     dense = p + len(b) + A * crossed
-    count, z, computed_for = np.empty(A), np.empty((A, dense)), np.full(A, -1)
+    count, computed_for = counts[0], counts[1]
     # Slots with the same action share their columns.
-    out = np.zeros((K, m))
     for i in range(m):
         r, f, length = row[i], fit[i], 0
-        count[:] = 0.0
+        for a in range(A):
+            count[a] = 0
         while length < K and action[i, length] >= 0:
-            count[action[i, length]] += 1.0
+            count[action[i, length]] += 1
             length += 1
         for k in range(length):
             u = action[i, k]
-            if computed_for[u] != i:
-                computed_for[u] = i
-                count[u] -= 1.0
+            if computed_for[u] != i + 1:
+                computed_for[u] = i + 1
+                count[u] -= 1
                 for j in range(p):
                     z[u, j] = x[r, j]
                 start = p
@@ -272,7 +288,7 @@ def values_of(  # noqa: C901
                     start += A
                 for j in range(len(b)):
                     z[u, start + j] = count[b[j]] * count[c[j]]
-                count[u] += 1.0
+                count[u] += 1
             value = 0.0
             for j in range(dense):
                 value += z[u, j] * coef[f, k, u, j]
@@ -280,7 +296,6 @@ def values_of(  # noqa: C901
                 if neighbour != k:
                     value += coef[f, k, u, dense + slots[k, neighbour] * A + action[i, neighbour]]
             out[k, i] = value
-    return out
 
 
 def pair_slots(K: int) -> Ints:

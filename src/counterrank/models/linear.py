@@ -13,7 +13,7 @@ from counterrank.common.records import Json
 from counterrank.data.encoding import ContextMoments, context_columns
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source, at_most
-from counterrank.kernels.jit import jit, vector_jit
+from counterrank.kernels.jit import fill, jit, vector_jit
 from counterrank.models import settings
 from counterrank.models.base import RewardModel, by_row, squared_loss
 from counterrank.models.columns import (
@@ -138,13 +138,27 @@ def mean_values(
         # The mean of a block depends only on its size: all blocks become one.
         layout, coef = _one_block(layout, coef)
     crossed, chance = layout.d if layout.cross else 0, np.ascontiguousarray(distribution)
-    return means_of(
-        layout.slots, layout.products, crossed, positions, arrays.fit, arrays.x, chance, coef
-    ).T
+    room, out = (
+        np.empty(coef.shape[3] + 3 * chance.shape[2] ** 2),
+        np.zeros(arrays.action.shape[::-1]),
+    )
+    means_of(
+        layout.slots,
+        layout.products,
+        crossed,
+        positions,
+        arrays.fit,
+        arrays.x,
+        chance,
+        coef,
+        room,
+        out,
+    )
+    return out.T
 
 
 @vector_jit
-def means_of(  # noqa: C901
+def means_of(  # noqa: C901, PLR0913 - a kernel in one piece
     slots: Ints,
     products: tuple[Ints, Ints],
     crossed: int,
@@ -153,20 +167,23 @@ def means_of(  # noqa: C901
     x: Floats,
     distribution: Floats,
     coef: Floats,
-) -> Floats:
-    """Return E_pi z' coef (K, n), the own action summed out; see `columns_of`.
+    room: Floats,
+    out: Floats,
+) -> None:
+    """Fill out (K, n), zeros, with E_pi z' coef, the own action summed out; see `columns_of`.
 
-    `crossed` context columns are multiplied by counts. The distribution is zero in the padding.
+    `crossed` context columns are multiplied by counts. The distribution is zero in the padding, and `room`
+    (D + 3 A^2,) is to work with.
     """
     b, c = products
     (n, p), (_, K, A, width) = x.shape, coef.shape
     squares, last = p + A * crossed, distribution.shape[1] - 1
     dense = squares + len(b)
-    total, count, spread, z = np.empty(A), np.empty(A), np.empty(len(b)), np.empty(width)
-    out = np.zeros((K, n))
+    z, total, count = room[:width], room[width : width + A], room[width + A : width + 2 * A]
+    spread = room[width + 2 * A : width + 2 * A + len(b)]
     for i in range(n):
         f = fit[i]
-        total[:], spread[:] = 0.0, 0.0
+        fill(room[width:], 0.0)
         for j in range(p):
             z[j] = x[i, j]
         for k in range(K):
@@ -190,7 +207,7 @@ def means_of(  # noqa: C901
                     equal = 1.0 if b[j] == c[j] else 0.0
                     at_own = distribution[i, place, b[j]] * (equal - distribution[i, place, c[j]])
                     z[squares + j] = count[b[j]] * count[c[j]] + spread[j] - at_own
-                z[dense:] = 0.0
+                fill(z[dense:], 0.0)
                 for neighbour in range(K):
                     if neighbour != k:
                         block = dense + slots[k, neighbour] * A
@@ -203,7 +220,6 @@ def means_of(  # noqa: C901
                     value += z[j] * coef[f, k, u, j]
                 mean += distribution[i, place, u] * value
             out[k, i] = mean
-    return out
 
 
 def _one_block(layout: Layout, coef: Floats) -> tuple[Layout, Floats]:

@@ -61,7 +61,9 @@ class VisibilityModel(RewardModel):
         """Return q (m, K), zero in the padding."""
         x, fold_of_row = self.layout.standardised(rankings.x), by_row(fold, self.folds, rankings.m)
         effects = self.effect, self.shift, self.visible
-        return rewards_of(rankings.item, x, rankings.row, fold_of_row, effects, self.product)[0]
+        q, slope = np.empty(rankings.item.shape), np.empty(rankings.item.shape)
+        rewards_of(rankings.item, x, rankings.row, fold_of_row, effects, self.product, q, slope)
+        return q
 
     def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
         """Return E_pi q_k (n, K)."""
@@ -121,13 +123,14 @@ def rewards_of(
     fold: Ints,
     effects: tuple[Floats, Floats, Floats],
     product: bool,
-) -> tuple[Floats, Floats]:
-    """Return the rewards (m, K) of rankings of the requests `row` (m,), and their slopes in the own effect.
+    q: Floats,
+    slope: Floats,
+) -> None:
+    """Fill q (m, K) with the rewards of rankings of the requests `row` (m,), and their slopes in the own effect.
 
     `effects` are effect (F, A, p + A), shift (F, K) and visible (K, K). Both are zero in the padding.
     """
     effect, shift, visible = effects
-    q, slope = np.empty(action.shape), np.empty(action.shape)
     K, p = action.shape[1], x.shape[1]
     for i in range(action.shape[0]):
         f, r = fold[i], row[i]
@@ -145,7 +148,6 @@ def rewards_of(
             lift = np.exp(min(max(pair_part, -_LARGEST), _LARGEST)) if product else 1.0
             q[i, k] = own_effect * lift if product else own_effect + pair_part
             slope[i, k] = lift if u >= 0 else 0.0
-    return q, slope
 
 
 class Rows(NamedTuple):
@@ -204,7 +206,8 @@ class Fit:
         """Return the fit with what it predicts of some rows."""
         effects = self.effect[None], self.shift[None], self.visible
         row, fold = np.arange(rows.n), np.zeros(rows.n, dtype=np.int64)
-        q, slope = rewards_of(rows.action, rows.x, row, fold, effects, self.product)
+        q, slope = np.empty((2, *rows.action.shape))
+        rewards_of(rows.action, rows.x, row, fold, effects, self.product, q, slope)
         return replace(self, rows=rows, q=q, slope=slope)
 
     @property

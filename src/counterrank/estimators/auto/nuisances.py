@@ -123,27 +123,41 @@ def log_ratios(target: Policy, logger: Policy, rankings: Ints) -> Floats:
         return np.subtract(*logs)
 
 
+def ratio_sums(span: Span, new: Floats, old: Floats, logged: Floats, action: Ints) -> Floats:
+    """Return h and its exact means under logger and target (3, n); see `add_ratios`."""
+    sums, room = np.zeros((3, len(action))), np.empty((2, old.shape[2]))
+    add_ratios(span, new, old, logged, action, room, sums)
+    return sums
+
+
 @jit
-def ratio_sums(
-    span: Span, new: Floats, old: Floats, logged: Floats, action: Ints
-) -> tuple[Floats, Floats, Floats]:
-    """Return h and its exact means under logger and target (n,) where positions are independent.
+def add_ratios(
+    span: Span,
+    new: Floats,
+    old: Floats,
+    logged: Floats,
+    action: Ints,
+    room: Floats,
+    sums: Floats,
+) -> None:
+    """Add h and its exact means under logger and target to sums (3, n) where positions are independent.
 
     h sums the cut log ratios of the shown items `action` (n, K), whose ratios are `logged` (n, K); `new` and
-    `old` (n, 1 or K, A) are the distributions. What is not a number counts as zero.
+    `old` (n, 1 or K, A) are the distributions. What is not a number counts as zero. `room` (2, A) is to
+    work with.
     """
     (n, K), A, (low, high) = action.shape, old.shape[2], span
-    h, by_logger, by_target = np.zeros(n), np.zeros(n), np.zeros(n)
-    ratios, logs = np.empty(A), np.empty(A)
+    h, by_logger, by_target = sums[0], sums[1], sums[2]
+    ratios, logs = room[0], room[1]
     for i in range(n):
         of_old, of_new, old_mean, new_mean = -1, -1, 0.0, 0.0
         for k in range(K):
             if action[i, k] < 0:
                 continue
             # One distribution may stand for all positions.
-            places = min(k, old.shape[1] - 1), min(k, new.shape[1] - 1)
-            if places != (of_old, of_new):
-                of_old, of_new = places
+            at_old, at_new = min(k, old.shape[1] - 1), min(k, new.shape[1] - 1)
+            if at_old != of_old or at_new != of_new:
+                of_old, of_new = at_old, at_new
                 old_mean, new_mean = 0.0, 0.0
                 for a in range(A):
                     ratios[a] = new[i, of_new, a] / old[i, of_old, a]
@@ -156,7 +170,6 @@ def ratio_sums(
             u = action[i, k]
             same_ratio = logged[i, k] == ratios[u]
             h[i] += logs[u] if same_ratio else cut_log(logged[i, k], low, high)
-    return h, by_logger, by_target
 
 
 def aim(models: Predictions, view: View, residual: Floats) -> Floats:
@@ -168,7 +181,8 @@ def aim(models: Predictions, view: View, residual: Floats) -> Floats:
         # Positions are independent, and means exact.
         old, new = (whole_distribution(batch, name) for name in (LOGGING, view.target))
         assert old is not None and new is not None
-        return aim_sums(*ratio_sums(span, new, old, view.ratios.rho, batch.action), residual)
+        h, *means = ratio_sums(span, new, old, view.ratios.rho, batch.action)
+        return aim_sums(h, means[0], means[1], residual)
     target, logger = (page_policy(batch, name) for name in (view.target, LOGGING))
     if target is None or logger is None or batch.n == 0:
         return np.empty((SUMS, batch.n))

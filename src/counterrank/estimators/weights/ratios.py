@@ -350,10 +350,7 @@ def _raise_degree(rho: Floats, lower: Floats, upper: Floats) -> None:
         upper[i] += (rho[i] - 1.0) * lower[i]
 
 
-@jit
-def at_position(  # noqa: C901 - a kernel in one piece
-    rho: Floats, k: int, relevant: Bools, order: int, out: Floats
-) -> None:
+def at_position(rho: Floats, k: int, relevant: Bools, order: int, out: Floats) -> None:
     """Fill out (n,) with w_k of the items relevant (K,), truncated at an interaction order.
 
     w_k(c, m) = rho_k * sum over T in Phi_k(c) without k, |T| <= m-1, of prod_{l in T} (rho_l - 1),
@@ -361,12 +358,19 @@ def at_position(  # noqa: C901 - a kernel in one piece
     as well, O(K m) a position. At full order the
     plain product is used: the alternating sum loses all digits to cancellation for long rankings.
     """
+    fill_position(rho, k, relevant, order, np.empty((order, _ORDER_BLOCK)), out)
+
+
+@jit
+def fill_position(  # noqa: C901 - a kernel in one piece
+    rho: Floats, k: int, relevant: Bools, order: int, poly: Floats, out: Floats
+) -> None:
+    """Do what `at_position` says; `poly` (order, _ORDER_BLOCK) is to work with."""
     length, n = rho.shape
     relevant_count = 0
     for m in range(length):
         relevant_count += relevant[m] and m != k
     plain = order > relevant_count
-    poly = np.empty((1 if plain else order, _ORDER_BLOCK))
     for first in range(0, n, _ORDER_BLOCK):
         end = min(first + _ORDER_BLOCK, n)
         row = out[first:end]
