@@ -167,9 +167,9 @@ def concluded(findings: Iterable[Finding], accept: Iterable[Answer] = ()) -> lis
     A finding is the cause of those whose codes its `explains` has patterns of, and of what these explain
     in turn, unless they are graver, of another target, or about rows that stand apart while it is not.
     """
-    accept = tuple(accept)
-    told = [_answered(finding, accept) for finding in findings]
-    causes: dict[int, int] = {}
+    told, accept, causes = [*findings], tuple(accept), dict[int, int]()
+    if accept:
+        told = [_answered(finding, accept) for finding in told]
     places = [place for place, finding in enumerate(told) if finding.blamed and finding.explains]
     # What nothing explains is a cause; of those that explain each other, the first one.
     covered = {

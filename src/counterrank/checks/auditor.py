@@ -162,18 +162,16 @@ def auditor_of(
     # Weights average 1 whatever is known before the ranking is shown; of other columns nobody says
     # whether they are that or an outcome (dwell time, any click).
     context = weights.context_cuts(sample) if template is None else template.subject.cuts
-    # A segment that is a category of the models, too, is one column and has the name of the file's.
-    of_segment = {f"x_{name}": name for name in named if f"x_{name}" not in first.columns}
-    subject = Subject(
-        first,
-        chosen,
-        [segmentation(first, name) for name in named],
-        time or rows.time_column(first),
-        source.n,
-        [replace(cut, column=of_segment.get(cut.column, cut.column)) for cut in context],
-    )
-    if {*first.context_names} <= of_segment.keys():
-        subject.has -= {"context"}
+    subject = Subject(first, chosen, (), time or rows.time_column(first), source.n, context)
+    if named:
+        subject.segments = [segmentation(first, name) for name in named]
+        # A segment that is a category of the models, too, is one column and has the name of the file's.
+        of_segment = {f"x_{name}": name for name in named if f"x_{name}" not in first.columns}
+        subject.cuts = [
+            replace(cut, column=of_segment.get(cut.column, cut.column)) for cut in context
+        ]
+        if {*first.context_names} <= of_segment.keys():
+            subject.has -= {"context"}
     unwanted: tuple[Check, ...] = () if weighed else OF_WEIGHTS
     if subject.without_propensities:
         unwanted = (*OF_WEIGHTS, *OF_NUMBERS)

@@ -173,7 +173,7 @@ def _count_duplicates(batch: RankingLog, subject: Subject) -> Tally:
 
 def _judge_duplicates(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Warn from 1 in 200 with the same ids, or 1 in 100 with others; fail from 1 in 20."""
-    shown, owner, chance = (tally.lists[name] for name in ("shown", "owner", "chance"))
+    shown = tally.lists["shown"]
     if not len(shown):
         yield DUPLICATES.says(SKIPPED, "too few rankings to look for duplicates")
         return
@@ -181,8 +181,9 @@ def _judge_duplicates(tally: Tally, subject: Subject) -> Iterator[Finding]:
     for name, key in tally.lists.items():
         if name.startswith("without "):
             # Rows of one unit may be equal: they count as one piece of evidence anyway.
-            share = _repeated(np.asarray(hashing.mixed(key + shown)), owner)
-            if share > max(_SHARE, largest) and share > _TIMES * by_chance(key, chance):
+            share = _repeated(np.asarray(hashing.mixed(key + shown)), tally.lists["owner"])
+            chance = _TIMES * by_chance(key, tally.lists["chance"]) if share > _SHARE else 0.0
+            if share > max(_SHARE, largest, chance):
                 largest, column = share, name.removeprefix("without ")
                 but = f" in all but {column}" if column else ""
     if not largest:
@@ -201,7 +202,7 @@ REMEDY = "drop repeated rows: they make intervals too short"
 
 
 def _same_ids(tally: Tally) -> Finding:
-    hashes, keys, rows = (tally.lists[name] for name in ("whole", "key", "row"))
+    hashes, keys, rows = tally.lists["whole"], tally.lists["key"], tally.lists["row"]
     # The first row of each hash, so that examples are the first repeats.
     _, where, back = np.unique(hashes, return_index=True, return_inverse=True)
     repeats = np.flatnonzero(where[back] != np.arange(len(hashes)))

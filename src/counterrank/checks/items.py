@@ -92,11 +92,9 @@ def _judge_item_rates(tally: Tally, subject: Subject) -> Iterator[Finding]:
     # everyone asks are shown often, and one is wanted.
     if subject.ranking:
         yield from _popular(items, factor)
-    kinds = {name: table for (name, *_), table in tally.parts.items()}
-    for name, table in kinds.items():
-        yield from _categories(
-            name, subject.first.categories_of_items[name], table, factor, len(kinds)
-        )
+    for (name, *_), table in tally.parts.items():
+        labels = subject.first.categories_of_items[name]
+        yield from _categories(name, labels, table, factor, len(tally.parts))
 
 
 #: No kind of items lost a part of its rewards, or has them counted twice.

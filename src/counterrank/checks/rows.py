@@ -36,10 +36,10 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 def time_column(log: RankingLog) -> str | None:
     """Return a carried column whose name and values say time: seconds on a page do not."""
-    lower = {name.lower(): name for name in log.columns}
-    for name in map(lower.get, TIME_NAMES):
-        if name is not None and _says_time(name, log.columns[name]):
-            return name
+    for time_name in TIME_NAMES:
+        for name, values in log.columns.items():
+            if name.lower() == time_name and _says_time(name, values):
+                return name
     return None
 
 
@@ -173,8 +173,8 @@ def _judge_rewards(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Fail when all are equal; warn on one dominating ranking or a few negative ones among clicks."""
     (high, low), (total, n) = tally.peaks["span"], tally.sums["total"]
     largest, negative = tally.peaks["row"][0], tally.count("negative")
-    counts = tally.sums["zeros"], tally.sums["filled"]
-    zeros, filled = (count[0] / max(count[1], 1) for count in counts)
+    (zeros, cells), (filled, cells_read) = tally.sums["zeros"], tally.sums["filled"]
+    zeros, filled = zeros / max(cells, 1), filled / max(cells_read, 1)
     if high + low == 0:
         yield REWARDS.says(
             FAILED,
@@ -268,13 +268,12 @@ def _count_context(batch: RankingLog, subject: Subject) -> Tally:
 def _judge_context(tally: Tally, subject: Subject) -> Iterator[Finding]:
     """Warn of every column with holes: models fill them in, in silence."""
     rows, missing = tally.count("rows"), tally.sums["missing"]
-    order = np.argsort(-missing, kind="stable")
-    holes = [
-        f"{subject.first.context_names[j]} in {in_percent(missing[j] / rows)}"
-        for j in order
-        if missing[j]
-    ]
-    if holes:
+    if missing.any():
+        holes = [
+            f"{subject.first.context_names[j]} in {in_percent(missing[j] / rows)}"
+            for j in np.argsort(-missing, kind="stable")
+            if missing[j]
+        ]
         yield CONTEXT.says(
             WARNED,
             f"values of the context are missing: {comma_separated(holes, limit=5)} of {rows:,} rankings",

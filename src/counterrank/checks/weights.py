@@ -286,7 +286,7 @@ def groups_tested(
     """
     from scipy import special
 
-    count, first, second = (groups[:, i, :] for i in range(3))
+    count, first, second = groups[:, :3].transpose(1, 0, 2)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         n, centre = total[0], total[1] / total[0]
         common = np.maximum(total[2] / n - centre**2, 0.0)

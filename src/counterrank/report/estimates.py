@@ -239,7 +239,7 @@ def _flags(reading: Reading) -> list[Block]:
     for e in reading.estimates:
         for flag in e.flags:
             flagged.setdefault(flag, []).append(f"{e.target}/{e.estimator}")
-    skipped = dict.fromkeys((row.subject, row.text) for row in reading.result.skipped)
+    skipped = dict.fromkeys((row.subject, row.text) for row in reading.metric.skipped)
     lists = {
         "Flags of estimates": [(", ".join(who), flag) for flag, who in flagged.items()],
         "Estimators that were skipped, and why": list(skipped),

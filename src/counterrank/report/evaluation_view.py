@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from counterrank.common.findings import Finding
+from counterrank.common.findings import FAILED, Finding
 from counterrank.estimators import Estimate, Form, Lift, parse
 from counterrank.evaluation import Evaluation
 from counterrank.report.document import PAGE, Mark, Row
@@ -31,6 +31,7 @@ class Target:
     mark: Mark
     #: The recommended estimate, also where it has no value, and all that have one, the recommended first.
     best: Estimate
+    lift: Lift
     estimates: Sequence[Estimate]
     #: The evidence level, empty where no verdict was made, and the reasons behind it.
     evidence: str
@@ -39,16 +40,8 @@ class Target:
     state: str
     #: Why the recommended estimate has no value; nothing where it has one.
     missing: str
-
-    @property
-    def lift(self) -> Lift:
-        """The lift by the recommended estimator."""
-        return self.best.lift
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether the evidence is insufficient."""
-        return self.evidence == "insufficient"
+    #: The evidence is insufficient.
+    doubtful: bool
 
 
 def no_difference(lift: Number) -> bool:
@@ -63,19 +56,17 @@ class Reading:
         self.result, self.log, self.detail = result, result.log, detail
         #: A second reading of the lift of a target in a metric, where there is one.
         self.seconds: dict[tuple[str, str], Row] = {}
-        self.metric = result.metric()
+        self.metric = metric = result.metric()
         #: What is refuted in the log, causes first: nothing else is to be believed before this is mended. What
         #: a cause explains is not among it.
         self.failed = sorted(
-            filter(lambda finding: finding.stands, result.audit.failed),
+            (finding for finding in result.audit if finding.status is FAILED and finding.stands),
             key=lambda finding: (not finding.where, not finding.explains),
         )
         #: All estimates that have a value.
-        self.estimates = [e for e in self.metric.estimates if known(e.value)]
+        self.estimates = [estimate for estimate in metric.estimates if known(estimate.value)]
         #: The policies in the order they were given, and those that are compared with the baseline.
-        self.targets = [
-            self._target(name) for name in dict.fromkeys(e.target for e in self.metric.estimates)
-        ]
+        self.targets = [self._target(name) for name in metric.recommended]
         self.candidates = [target for target in self.targets if target.name != result.baseline]
         #: Whether lifts are against the policy that served the log; what it and the baseline are called.
         self.over_logger = result.baseline == "logger"
@@ -92,12 +83,12 @@ class Reading:
 
     def _target(self, name: str) -> Target:
         """Return a policy."""
-        result = self.result
-        best = result.estimate(name)
-        valued = [e for e in self.estimates if e.target == name]
-        level = self.metric.verdict.level_of(name)
-        reasons = [reason for reason in self.metric.verdict.reasons if reason.target == name]
-        missing, state = "", result.decision.targets.get(name, result.decision.action)
+        metric, decision = self.metric, self.result.decision
+        by_name = {row.estimator: row for row in metric.estimates if row.target == name}
+        best = by_name.pop(metric.recommended[name])
+        reasons = [reason for reason in metric.verdict.reasons if reason.target == name]
+        level = metric.verdict.targets.get(name, metric.verdict.level)
+        missing, state = "", decision.targets.get(name, decision.action)
         if not known(best.value):
             missing = best.not_estimable or "the log has no evidence on it"
         # Nothing can be said where what the estimate rests on is worth nothing.
@@ -109,11 +100,13 @@ class Reading:
             name,
             Mark(name),
             best,
-            sorted(valued, key=lambda e: e is not best),
+            best.lift,
+            [row for row in (best, *by_name.values()) if known(row.value)],
             "" if level == "none" else level,
             reasons,
             state,
             missing,
+            level == "insufficient",
         )
 
 
