@@ -132,6 +132,20 @@ def test_a_log_of_another_tool_is_described_without_a_target(counterrank, tmp_pa
     assert done.code == 0 and "6,000 rankings of 2 positions" in done.out, done.err
 
 
+def test_the_arm_of_an_experiment_waits_as_the_table_of_its_command(shop, tmp_path, counterrank):
+    table = pq.read_table(shop)
+    names = ["variant" if name == "device" else name for name in table.column_names]
+    pq.write_table(table.rename_columns(names), shop)
+    assert counterrank("init", shop, "--out", tmp_path / "job.toml").code == 0
+    text = (tmp_path / "job.toml").read_text()
+    job = tomllib.loads(text)
+    assert "segment" not in job and "context" not in job
+    answered = text.replace("# [abtest]", "[abtest]").replace(
+        '# arm = "variant"', 'arm = "variant"'
+    )
+    assert tomllib.loads(answered)["abtest"] == {"arm": "variant"}
+
+
 def raw_tables(folder, *, again=0):
     """Shown items in CSV, scores of all candidates, and JSON Lines of views, `again` of them sent twice."""
     rng = np.random.default_rng(5)

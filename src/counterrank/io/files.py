@@ -51,16 +51,11 @@ def guard(what: str, *, prefix: bool = False) -> Iterator[None]:
         if not prefix or what in str(problem):
             raise
         raise problem.about(what) from None
-    except FileNotFoundError:
-        raise LogError(f"there is no file {what}") from None
-    except PermissionError:
-        raise LogError(f"no permission to read {what}") from None
-    except IsADirectoryError:
-        raise LogError(f"{what} is a folder, not a file") from None
     except (UnicodeDecodeError, UnicodeEncodeError):
         raise not_utf8(what) from None
-    except MemoryError:
-        raise LogError(_TOO_MUCH.format(what)) from None
+    except tuple(_PLAIN) as problem:
+        text = next(text for kind, text in _PLAIN.items() if isinstance(problem, kind))
+        raise LogError(text.format(what)) from None
     except (pa.ArrowException, OSError, EOFError, zlib.error) as problem:
         raise _damaged(what, problem) from None
     except (OverflowError, ValueError, TypeError, KeyError, IndexError) as problem:
@@ -81,6 +76,13 @@ def plainly(failed: str) -> Iterator[None]:
 
 #: A damaged file may claim to hold anything.
 _TOO_MUCH = "{} needs more memory than there is, or is damaged"
+#: What errors that say nothing else are called.
+_PLAIN: dict[type[Exception], str] = {
+    FileNotFoundError: "there is no file {}",
+    PermissionError: "no permission to read {}",
+    IsADirectoryError: "{} is a folder, not a file",
+    MemoryError: _TOO_MUCH,
+}
 
 
 def _damaged(what: str, problem: BaseException) -> LogError:
