@@ -7,8 +7,8 @@ import pytest
 
 import counterrank as cr
 from counterrank.common.errors import CounterrankError, LogError, PropensityError
+from counterrank.data.log import concat
 from counterrank.estimators import get_estimator
-from counterrank.io.readers import concat
 
 ITEMS, K = 6, 3
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from counterrank.common.errors import CounterrankError, LogError
+from counterrank.data.log import concat
 from counterrank.io import read_log, scan_log
-from counterrank.io.readers import concat
 
 
 @pytest.fixture

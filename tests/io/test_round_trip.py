@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from counterrank.common.messages import has
+from counterrank.data.log import concat
 from counterrank.io import from_frame, read_log, scan_log
-from counterrank.io.readers import concat
 
 FORMATS = (
     "log.parquet",

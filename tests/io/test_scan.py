@@ -9,11 +9,12 @@ import pytest
 
 import counterrank as cr
 from counterrank.common.errors import ConfigError, CounterrankError, LogError
+from counterrank.data.log import concat
 from counterrank.data.source import MemorySource
 from counterrank.io import read_log, scan_log, tables
 from counterrank.io import survey as parts_module
 from counterrank.io.cluster import survey_of
-from counterrank.io.readers import concat, read_part
+from counterrank.io.readers import read_part
 from counterrank.io.schema import CandidateSpec, Field, LogSpec
 from counterrank.io.survey import Survey, batch_rows, sample_rows
 

@@ -624,4 +624,62 @@ class RankingLog:
         return weights
 
 
-__all__ = ["LOGGING", "MEANING", "SUPPORTS", "Probabilities", "Propensity", "RankingLog"]
+def concat(pieces: Sequence[RankingLog]) -> RankingLog:
+    """Return one log of all rows, in order; the pieces come from the same source and keep their buckets."""
+    if not pieces:
+        raise LogError("there is no ranking to put together")
+    first = pieces[0]
+    if len(pieces) == 1:
+        return first
+    listed = [piece.candidates for piece in pieces if piece.candidates is not None]
+    sets = Candidates.concat(listed) if listed else None
+    # Policies that a rule made and that cannot be put together row by row are made again.
+    rules = {
+        name: policy.rule
+        for name, policy in first.targets.items()
+        if isinstance(policy, Policy) and policy.rule is not None and not isinstance(policy, Scored)
+    }
+    arrays = {name: _joined([getattr(piece, name) for piece in pieces], sets) for name in _BY_ROW}
+    named = {
+        group: {
+            name: _joined([getattr(piece, group)[name] for piece in pieces], sets)
+            for name in getattr(first, group)
+            if group != "targets" or name not in rules
+        }
+        for group in _BY_NAME
+    }
+    numbers = np.concatenate([piece.numbers for piece in pieces])
+    stretch = np.array_equal(numbers, np.arange(first.start, first.start + len(numbers)))
+    log = first.changed(
+        candidates=sets,
+        selected=None if stretch else numbers,
+        notes=tuple(dict.fromkeys(note for piece in pieces for note in piece.notes)),
+        **arrays,
+        **named,
+    )
+    # Last: a rule reads the columns and candidates of the whole.
+    bound = {name: rule.bind(log) for name, rule in rules.items()}
+    return log.with_targets(bound) if bound else log
+
+
+def _joined(parts: Sequence[Any], sets: Candidates | None) -> Any:
+    """Return an array, or the numbers of a policy, of the rows of all parts."""
+    first = parts[0]
+    if first is None or isinstance(first, np.ndarray):
+        return None if first is None else np.concatenate(parts)
+    if all(isinstance(policy, Scored) for policy in parts):
+        return Scored.concat(parts, sets)
+    if not all(isinstance(policy, Propensity) for policy in parts):
+        raise LogError("policies given as objects cannot be put together; use their probabilities")
+    return Propensity(first.kind, np.concatenate([policy.values for policy in parts]))
+
+
+__all__ = [
+    "LOGGING",
+    "MEANING",
+    "SUPPORTS",
+    "Probabilities",
+    "Propensity",
+    "RankingLog",
+    "concat",
+]

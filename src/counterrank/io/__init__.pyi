@@ -1,3 +1,4 @@
+from counterrank.data.log import concat as concat
 from counterrank.io.file_source import FileSource as FileSource
 from counterrank.io.file_source import open_source as open_source
 from counterrank.io.file_source import opened as opened
@@ -13,7 +14,6 @@ from counterrank.io.options import ReadOptions as ReadOptions
 from counterrank.io.options import columns_of as columns_of
 from counterrank.io.options import load_toml as load_toml
 from counterrank.io.readers import adapter as adapter
-from counterrank.io.readers import concat as concat
 from counterrank.io.readers import from_frame as from_frame
 from counterrank.io.readers import in_memory as in_memory
 from counterrank.io.readers import read_log as read_log

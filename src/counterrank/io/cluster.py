@@ -15,12 +15,11 @@ import pyarrow as pa
 from counterrank.common.arrays import Floats
 from counterrank.common.errors import ConfigError, CounterrankError, EngineError, LogError
 from counterrank.common.texts import first_line
-from counterrank.data.log import RankingLog
+from counterrank.data.log import RankingLog, concat
 from counterrank.data.source import Partial, State, reporter, summed
 from counterrank.io.arrow_log import decode
 from counterrank.io.file_source import FileSource
 from counterrank.io.options import ReadOptions
-from counterrank.io.readers import concat
 from counterrank.io.schema import LogSpec, resolve
 from counterrank.io.survey import Survey, batch_rows, no_match, sample_rows
 from counterrank.kernels import hashing

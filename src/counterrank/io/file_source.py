@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from counterrank.common import stores
 from counterrank.common.errors import ConfigError
-from counterrank.data.log import RankingLog
+from counterrank.data.log import RankingLog, concat
 from counterrank.data.source import (
     MemorySource,
     Partial,
@@ -34,7 +34,6 @@ from counterrank.io.options import ReadOptions, columns_of, refuse_unread
 from counterrank.io.readers import (
     adapter_of,
     as_table,
-    concat,
     from_table,
     is_stream,
     read,

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from itertools import chain
 from typing import Any, Unpack
 
 import numpy as np
@@ -18,7 +17,7 @@ from counterrank.common.errors import ConfigError, LogError
 from counterrank.common.options import LogOptions
 from counterrank.common.texts import suggestion
 from counterrank.data.events import JoinedScores
-from counterrank.data.log import Probabilities, Propensity, RankingLog
+from counterrank.data.log import RankingLog
 from counterrank.io import tables
 from counterrank.io.arrow_log import decode
 from counterrank.io.files import ALIASES, FORMATS, expand, guard
@@ -39,7 +38,6 @@ from counterrank.io.survey import (
 )
 from counterrank.io.warehouses import Query
 from counterrank.io.where import Where
-from counterrank.policies import Candidates, Policy, Scored
 
 Path = str | os.PathLike[str]
 
@@ -350,69 +348,6 @@ def _column(name: object, entries: Any) -> pa.Array:
         return pa.array(entries, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as problem:
         raise LogError(f"column '{name}' mixes types that do not go together: {problem}") from None
-
-
-def concat(pieces: Sequence[RankingLog]) -> RankingLog:
-    """Return one log of all rows, in order; the pieces come from the same source and keep their buckets."""
-    if not pieces:
-        raise LogError("there is no ranking to put together")
-    first = pieces[0]
-    if len(pieces) == 1:
-        return first
-    sets = None
-    if first.candidates is not None:
-        sets = Candidates.concat(
-            [piece.candidates for piece in pieces if piece.candidates is not None]
-        )
-    # Policies that a rule made and that cannot be put together row by row are made again.
-    rules = {
-        name: policy.rule
-        for name, policy in first.targets.items()
-        if isinstance(policy, Policy) and policy.rule is not None and not isinstance(policy, Scored)
-    }
-    stacked: dict[str, Any] = {
-        name: np.concatenate([getattr(piece, name) for piece in pieces])
-        for name in _BY_ROW
-        if getattr(first, name) is not None
-    }
-    for group in ("dists", "columns", "rewards"):
-        stacked[group] = {
-            name: np.concatenate([getattr(piece, group)[name] for piece in pieces])
-            for name in getattr(first, group)
-        }
-    places = np.concatenate([piece.numbers for piece in pieces])
-    stretch = np.array_equal(places, np.arange(first.start, first.start + len(places)))
-    joined = replace(
-        first,
-        **stacked,
-        candidates=sets,
-        propensity=_joined([piece.propensity for piece in pieces], sets),
-        targets={
-            name: _joined([piece.targets[name] for piece in pieces], sets)
-            for name in first.targets
-            if name not in rules
-        },
-        selected=None if stretch else places,
-        notes=tuple(dict.fromkeys(chain.from_iterable(piece.notes for piece in pieces))),
-    )
-    # Last: a rule reads the columns and candidates of the whole.
-    bound = {name: rule.bind(joined) for name, rule in rules.items()}
-    return joined.with_targets(bound) if bound else joined
-
-
-#: Arrays with an entry per ranking, None in all pieces or in none.
-_BY_ROW = ("action", "reward", "context", "unit", "behavior", "bucket", "weight")
-
-
-def _joined(parts: Sequence[Probabilities], sets: Candidates | None) -> Probabilities:
-    scored = [policy for policy in parts if isinstance(policy, Scored)]
-    if len(scored) == len(parts):
-        return Scored.concat(scored, sets)
-    values = [policy.values for policy in parts if isinstance(policy, Propensity)]
-    if len(values) != len(parts):
-        raise LogError("policies given as objects cannot be put together; use their probabilities")
-    kind = parts[0].kind if isinstance(parts[0], Propensity) else "factored"
-    return Propensity(kind, np.concatenate(values))
 
 
 #: Which of the next so many rankings to keep.
