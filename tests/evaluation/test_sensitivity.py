@@ -69,7 +69,7 @@ def test_the_sign_changes_where_the_range_reaches_zero(lift):
     gamma = sign_change(bounds, lift)
     assert gamma is not None
     for factor, reached in ((0.99, False), (1.0, True)):
-        below, above = bounds(gamma * factor)
+        below, above = (bounds(gamma * factor, upper) for upper in (False, True))
         assert (lift + below <= 0 if lift > 0 else lift + above >= 0) == reached
 
 
@@ -82,8 +82,10 @@ def test_a_lift_beyond_every_range_never_changes_sign():
 def test_position_weights_of_either_sign():
     rng = np.random.default_rng(2)
     w, r = np.ones((50, 1)), rng.random((50, 1))
-    low, high = bounds_of(w, r, np.ones(1))(1.5)
-    mirrored = bounds_of(w, r, -np.ones(1))(1.5)
+    (low, high), mirrored = (
+        tuple(bounds_of(w, r, sign * np.ones(1))(1.5, upper) for upper in (False, True))
+        for sign in (1, -1)
+    )
     assert mirrored == (pytest.approx(-high), pytest.approx(-low))
 
 

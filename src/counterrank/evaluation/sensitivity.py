@@ -78,27 +78,22 @@ def cuts(weight: Floats, reward: Floats) -> WeightCuts:
     )
 
 
-#: From gamma to how far below and above its value sum_k alpha_k V_k can be.
-Bounds = Callable[[float], tuple[float, float]]
+#: From gamma to how far above (`upper`) or below its value sum_k alpha_k V_k can be.
+Bounds = Callable[[float, bool], float]
 
 
 def bounds_of(weights: Floats, rewards: Floats, alpha: Floats) -> Bounds:
     """Return the bounds by gamma; each position has its own worst case, since each has its own propensities."""
     positions = [(cuts(weights[:, k], rewards[:, k]), share) for k, share in enumerate(alpha)]
 
-    def bounds(gamma: float) -> tuple[float, float]:
-        low = high = 0.0
-        for position, share in positions:
-            if share == 0 or position.positive + position.negative == 0:
-                continue
-            ends = [
-                float(share) * (position.bound(gamma, upper=upper) - position.centre)
-                for upper in (False, True)
-            ]
-            low, high = low + min(ends), high + max(ends)
-        return low, high
+    def bound(gamma: float, upper: bool) -> float:
+        return sum(
+            float(share) * (position.bound(gamma, upper=upper == (share > 0)) - position.centre)
+            for position, share in positions
+            if share != 0 and position.positive + position.negative != 0
+        )
 
-    return bounds
+    return bound
 
 
 def curve(
@@ -111,8 +106,7 @@ def curve(
     rows = []
     bounds = bounds_of(weights, rewards, alpha)
     for gamma in GAMMAS:
-        below, above = bounds(gamma)
-        low, high = value + below, value + above
+        low, high = value + bounds(gamma, False), value + bounds(gamma, True)
         rows.append(SensitivityRange(gamma, low, high, low - logged, high - logged))
     return Sensitivity(tuple(rows), sign_change(bounds, value - logged))
 
@@ -121,8 +115,7 @@ def sign_change(bounds: Bounds, lift: float) -> float | None:
     """Return the smallest gamma at which the lift can be zero, or None when none up to the largest of the curve."""
 
     def reaches(gamma: float) -> bool:
-        below, above = bounds(gamma)
-        return lift + below <= 0 if lift > 0 else lift + above >= 0
+        return lift + bounds(gamma, False) <= 0 if lift > 0 else lift + bounds(gamma, True) >= 0
 
     if lift == 0:
         return 1.0

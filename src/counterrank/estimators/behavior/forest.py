@@ -93,9 +93,8 @@ class StoredModel(Record):
     @classmethod
     def from_candidate(cls, candidate: Candidate) -> "StoredModel":
         """Return a candidate as plain values."""
-        return cls(
-            candidate.name, tuple("".join("01"[int(v)] for v in row) for row in candidate.mask)
-        )
+        digits = np.where(candidate.mask, b"1", b"0")
+        return cls(candidate.name, tuple(row.tobytes().decode() for row in digits))
 
     def flaw(self) -> tuple[str, str] | None:
         """Return the mask where it is none."""

@@ -1,6 +1,7 @@
 """Numbers about weights, what they mean in words, and the rows that move an estimate most."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -18,6 +19,8 @@ from counterrank.estimators.weights.moments import (
 from counterrank.estimators.weights.thresholds import THRESHOLDS
 from counterrank.statistics import benjamini_hochberg
 
+#: Moments whose tests are remembered: flags, reports and verdicts ask for them in turn.
+_LATEST = 64
 _OCTAVE, _STEP = np.divmod(np.arange(BINS - 1), BINS_PER_OCTAVE)
 #: The lower edges (BINS,) of the weight histogram; the first bin starts at zero.
 BIN_EDGES = np.append(0.0, 2.0 ** (_OCTAVE + LOWEST_EXPONENT) * (1 + _STEP / BINS_PER_OCTAVE))
@@ -45,6 +48,7 @@ def share_of_rows_carrying(moments: Moments, share: float = 0.9) -> float:
     return float((counts[:last].sum() + inside * counts[last]) / moments.n)
 
 
+@lru_cache(_LATEST)
 def tail_index(moments: Moments) -> float:
     """Return the Pareto shape k-hat of the largest weights: above 0.5 the variance, above 1 the mean may not exist.
 
@@ -124,6 +128,7 @@ class MeanWeightTest:
         return benjamini_hochberg(self.p_values)
 
 
+@lru_cache(_LATEST)
 def mean_weight_test(moments: Moments) -> MeanWeightTest:
     """Test E[w_k] = 1 at every position: z_k = (mean w_k - 1) / se, by unit where rows belong to units.
 
