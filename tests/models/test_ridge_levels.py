@@ -9,7 +9,7 @@ import pytest
 import counterrank as cr
 from counterrank.data.encoding import ContextMoments
 from counterrank.data.source import MemorySource
-from counterrank.models import fit_linear, train
+from counterrank.models import fit_linear, ridge, train
 from counterrank.models.columns import (
     Grouping,
     Layout,
@@ -26,13 +26,13 @@ from counterrank.models.ridge import (
     LEVELS,
     PLAIN,
     Posterior,
+    Ridge,
     apart,
     collected,
     departure,
     fit_levels,
     fit_ridge,
     kinds_of,
-    likelihoods,
     shrinkage,
     spread_out,
 )
@@ -296,24 +296,26 @@ def test_products_of_counts_enter_by_the_likelihood_of_unseen_rows():
         assert doubts[0] == pytest.approx(share @ doubts[1:], rel=1e-9)
 
 
-def test_fits_come_and_go_without_a_jump():
-    """A fit that stands beside an unlikely one, and a share at the least share, count nothing."""
-    ends = [SimpleNamespace(loss=np.array([loss]), size=np.ones(1)) for loss in (1.0, 1.0 + 1e-9)]
-    for prior in (0.0, 1e-9):
-        shares = likelihoods(ends, np.array([1.0, prior]))
-        np.testing.assert_allclose(shares, [1.0, 0.0], atol=1e-8)
-    loss = 1.0 - 2.0 * np.log(np.array([0.999, 1.001]) * LEAST_SHARE)
-    low, high = (
-        likelihoods(
-            [
-                SimpleNamespace(loss=np.ones(1), size=np.ones(1)),
-                SimpleNamespace(loss=np.array([x]), size=np.ones(1)),
-            ],
-            np.ones(2),
-        )[1]
-        for x in loss
-    )
-    assert low == 0.0 and high < 1e-5
+def test_fits_come_and_go_without_a_jump(monkeypatch):
+    """At the least share a fit counts nothing, and neither do groups on their own beside it."""
+    # The noise is 1: products of counts have the least share, and a billionth more or less of it.
+    loss = 1.0 - 2.0 * np.log(LEAST_SHARE / (1.0 - LEAST_SHARE)) + np.array([1e-9, -1e-9])
+    training = SimpleNamespace(layout=SimpleNamespace(B=2, squares=1))
+    one, coef = np.ones(1), []
+    for products in loss:
+        fits = {
+            PLAIN: (1.0, 0.0),
+            LEVELS: (products, 1.0),
+            apart(PLAIN): (99.0, 2.0),
+            apart(LEVELS): (1.0, 3.0),
+        }
+        made = {
+            levels: Ridge(value * one, least * one, one, ())
+            for levels, (least, value) in fits.items()
+        }
+        monkeypatch.setattr(ridge, "fit_levels", lambda _, levels, made=made: made[tuple(levels)])
+        coef.append(float(fit_ridge(training).coef[0]))
+    assert coef[0] == 0.0 and 0.0 <= coef[1] < 1e-5
 
 
 def test_another_noise_keeps_the_prior_of_a_level():
