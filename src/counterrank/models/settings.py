@@ -47,8 +47,9 @@ GROUP_ROWS = 50
 GROUPING_ROWS = 8_192
 #: Numbers in all Gram matrices beyond which requests have no groups.
 GROUP_NUMBERS = 16_000_000
-#: Share of a fit by the likelihood of unseen rows that is none: the average has few fits.
-LEAST_SHARE = 1e-3
+#: Share of a fit by the likelihood of unseen rows that is none: it would change little, and groups on their own
+#: beside it cost as much as beside the best.
+LEAST_SHARE = 0.05
 
 # The logistic ridge.
 #: Newton steps on all folds before the steps that leave each fold out.
