@@ -290,10 +290,12 @@ def test_products_of_counts_enter_by_the_likelihood_of_unseen_rows():
         kept = np.maximum(likely / likely.sum() - LEAST_SHARE, 0.0)
         share = kept / kept.sum()
         assert ridge.loss.sum() == pytest.approx(share @ losses, rel=1e-9)
-        np.testing.assert_allclose(ridge.coef, share[0] * plain.coef + share[1] * full.coef)
+        np.testing.assert_allclose(
+            ridge.coef, share[0] * plain.coef + share[1] * full.coef, rtol=1e-5
+        )
         assert share[1] > 0.99 if products else share[1] < 0.2
         doubts = [sum((p.share**2).sum() for p in fit.posteriors) for fit in (ridge, plain, full)]
-        assert doubts[0] == pytest.approx(share @ doubts[1:], rel=1e-9)
+        assert doubts[0] == pytest.approx(share @ doubts[1:], rel=1e-6)
 
 
 def test_fits_come_and_go_without_a_jump(monkeypatch):
