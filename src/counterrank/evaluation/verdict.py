@@ -504,8 +504,9 @@ def round_up(value: float) -> int:
     return -(-number // step) * step
 
 
-#: Checks of an estimate. All other codes are the audit's, which name causes; these name symptoms.
-SYMPTOMS = {*CHECKS, "baseline-evidence"}
+#: Checks of an estimate. All other codes are the audit's, which name causes; these name symptoms, but for a
+#: value that rewards do not allow: it says why.
+SYMPTOMS = {*CHECKS, "baseline-evidence"} - {"estimable"}
 #: Remedies of these are no use while something else is wrong: a temperature fits badly where
 #: candidates are missing, and more rows of a broken log are broken too.
 AFTER_CAUSES = ("ess", "outcomes", "tail", "concentration", "precision", "agreement", "support")
