@@ -46,7 +46,7 @@ from counterrank.data.log import RankingLog
 from counterrank.estimators import ModelAverage, fit_pages, folds_of, get_estimator
 from counterrank.evaluation import detectable
 from counterrank.models import Rankings, rankings_of
-from counterrank.policies import Policy, PolicySpec, Scored, attraction, cut
+from counterrank.policies import Policy, PolicySpec, Scored, cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +278,7 @@ class PageRewards:
         They come from the fits without the request's fold, or from the fit without `fold`.
         """
         n, size, K = pages.shape
-        shown = self.logged.others(pages, extra=attraction(self.logger, pages))
+        shown = self.logged.others(pages, extra=self.logger.attraction(pages))
         folds = np.repeat(self.fold if fold is None else np.full(n, fold), size)
         return self.models.by_model(shown, folds).reshape(-1, n, size, K)
 
@@ -291,8 +291,7 @@ class PageRewards:
 
 def rankings_by(log: RankingLog, logger: Scored) -> Rankings:
     """Return the logged rankings with the logger's scores as a feature."""
-    extra = attraction(logger, log.action[:, None, :])
-    return rankings_of(log, extra=None if extra is None else extra[:, 0])
+    return rankings_of(log, extra=logger.attraction(log.action[:, None, :])[:, 0])
 
 
 def fit_rewards(log: RankingLog, logger: Scored, seed: int) -> PageRewards:

@@ -92,6 +92,10 @@ class Policy(ABC):
     def take(self, rows: Rows) -> Self:
         """Return the policy of the selected rows."""
 
+    def of_rows(self, n: int) -> Self:
+        """Return the policy of n rows; one of a single row serves all of them."""
+        return self if self.n_rows == n else self.take(np.zeros(n, dtype=np.int64))
+
     @abstractmethod
     def sample(self, length: int, rng: np.random.Generator, *, size: int = 1) -> Ints:
         """Draw `size` rankings of `length` positions per row: (n, size, length)."""

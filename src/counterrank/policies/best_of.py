@@ -117,10 +117,9 @@ class BestOf(Policy):
         items = np.ascontiguousarray(actions, dtype=np.int64)
         if self.n_rows not in (1, len(items)):
             raise PolicyError(f"the policy has {self.n_rows} rows and the actions {len(items)}")
-        if self.n_rows != len(items):
-            return self.take(np.zeros(len(items), np.int64)).joint_weight(items)
-        logged_scores = self._scored(self.rows, items[:, None, :])
-        reference, keys = self._reference(items.shape[1], (items >= 0).sum(axis=1))
+        bound = self.of_rows(len(items))
+        logged_scores = self._scored(bound.rows, items[:, None, :])
+        reference, keys = bound._reference(items.shape[1], (items >= 0).sum(axis=1))
         return drawn_weight(draws_below(logged_scores, reference, keys), self.draws, self.m)
 
     def subset_log_prob(self, actions: Ints, masks: Bools) -> SubsetResult:

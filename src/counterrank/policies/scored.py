@@ -160,7 +160,7 @@ class Scored(Policy):
         return out
 
     def attraction(self, items: Ints) -> Floats:
-        bound = self if self.n_rows == len(items) else self.take(np.zeros(len(items), np.int64))
+        bound = self.of_rows(len(items))
         shown = bound.candidates.values_at(bound.scores, bound.candidates.locate(items))
         first, finite = bound.candidates.offsets[:-1], np.isfinite(bound.scores)
         sums = np.add.reduceat(np.where(finite, bound.scores, 0.0), first)
@@ -190,8 +190,7 @@ class Scored(Policy):
         column.
         """
         n, length = items.shape
-        bound = self if self.n_rows == n else self.take(np.zeros(n, np.int64))
-        for rows, block_policy in bound._by_length(length):
+        for rows, block_policy in self.of_rows(n)._by_length(length):
             policy, places = (
                 block_policy._dense(length),
                 block_policy.candidates.locate(items[rows]),

@@ -99,12 +99,8 @@ def _rankings(policy: Policy, length: int) -> NDArray[np.int64]:
     return np.array(list(all_rankings), dtype=np.int64)
 
 
-def _for_all(policy: Policy, rankings: NDArray[np.int64]) -> Policy:
-    return policy.take(np.zeros(len(rankings), dtype=np.int64))
-
-
 def _joint(policy: Policy, rankings: NDArray[np.int64]) -> Floats:
-    return np.exp(_for_all(policy, rankings).prefix_log_prob(rankings)[:, -1])
+    return np.exp(policy.of_rows(len(rankings)).prefix_log_prob(rankings)[:, -1])
 
 
 def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact: float) -> None:
@@ -113,7 +109,8 @@ def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact
     # A few rankings only, because there are 2^K subsets of positions.
     likely = np.argsort(-joint)[: min(12, len(joint))]
     shown = rankings[likely]
-    result = _for_all(policy, shown).subset_log_prob(shown, masks)
+    bound = policy.of_rows(len(shown))
+    result = bound.subset_log_prob(shown, masks)
     agrees = rankings == shown[:, None]  # (12, R, K)
     for j, mask in enumerate(masks):
         expected = (agrees | ~mask).all(axis=2) @ joint
@@ -123,7 +120,7 @@ def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact
             raise AssertionError(
                 f"P{mask.tolist()} of {shown[i].tolist()}: {got[i]!r}, not {expected[i]!r}"
             )
-    prefix = np.exp(_for_all(policy, shown).prefix_log_prob(shown))
+    prefix = np.exp(bound.prefix_log_prob(shown))
     expected = np.logical_and.accumulate(agrees, axis=2).swapaxes(1, 2) @ joint
     assert np.allclose(prefix, expected, atol=exact, rtol=exact), "prefixes"
 
@@ -154,5 +151,5 @@ def _draws(
 def _padding(policy: Policy, ranking: NDArray[np.int64]) -> None:
     if len(ranking) > 1:
         short = np.append(ranking[:-1], -1)
-        full, cut = policy.take(np.zeros(2, np.int64)).prefix_log_prob(np.stack([ranking, short]))
+        full, cut = policy.of_rows(2).prefix_log_prob(np.stack([ranking, short]))
         assert abs(cut[-1] - full[-2]) <= 1e-9, "padding must not change a probability"
