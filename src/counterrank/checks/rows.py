@@ -64,7 +64,7 @@ def days_of(batch: RankingLog, name: str) -> NDArray[np.str_]:
     return texts.astype("<U10") if len(texts) and _DATE.match(str(texts[0])) else texts
 
 
-def _days_of_numbers(values: NDArray[np.float64]) -> NDArray[np.str_]:
+def _days_of_numbers(values: Floats) -> NDArray[np.str_]:
     unit, whole_days = epoch_unit(values), np.nan_to_num(values).astype(np.int64)
     if unit is not None:
         return whole_days.astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(str)

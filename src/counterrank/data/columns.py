@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.common.arrays import Floats, Ints
 from counterrank.common.errors import ConfigError
 from counterrank.common.texts import comma_separated, suggestion
 from counterrank.data.log import RankingLog
@@ -26,7 +27,7 @@ class Segmentation:
     column: str
     edges: tuple[float, ...] | None = None
 
-    def groups(self, batch: RankingLog) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    def groups(self, batch: RankingLog) -> Iterator[tuple[str, Ints]]:
         """Yield (label, rows) of a batch."""
         yield from by_label(self.labels(batch))
 
@@ -72,7 +73,7 @@ def _label(value: Any) -> str:
     return f"{text[: _LETTERS - 10]}… {zlib.crc32(text.encode('utf-8', 'backslashreplace')):08x}"
 
 
-def by_label(labels: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+def by_label(labels: NDArray[Any]) -> Iterator[tuple[str, Ints]]:
     """Yield each label, in order, with its rows.
 
     >>> [(label, rows.tolist()) for label, rows in by_label(np.array(["b", "a", "b"]))]
@@ -130,7 +131,7 @@ def _named(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def _decoded(values: NDArray[np.float64], labels: tuple[str, ...]) -> NDArray[Any]:
+def _decoded(values: Floats, labels: tuple[str, ...]) -> NDArray[Any]:
     names = np.array([*map(_label, labels), MISSING])
     codes = np.where(np.isnan(values), len(labels), values).astype(np.int64)
     return names[codes]
@@ -147,7 +148,7 @@ def interval_names(edges: tuple[float, ...]) -> list[str]:
     return [*first, *middle, f"{edges[-1]:.4g} and above"]
 
 
-def epoch_unit(values: NDArray[np.float64]) -> str | None:
+def epoch_unit(values: Floats) -> str | None:
     """Return the unit in which numbers count from 1970; None for plain numbers of days.
 
     >>> [epoch_unit(np.array([value])) for value in (1.7e9, 1.7e12, 17.0)]

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.common.arrays import Ints
 from counterrank.data.log import Probabilities, Propensity, RankingLog
 from counterrank.data.source import MemorySource, Source
 from counterrank.kernels import hashing
@@ -84,9 +85,7 @@ def with_pages(log: RankingLog) -> tuple[Fingerprint, NDArray[np.uint64]]:
     return Fingerprint(sums, log.n, _shape(log, log.targets), _shape(log, {})), pages
 
 
-def _absorb_policy(
-    hashes: hashing.RowHashes, policy: Probabilities, lengths: NDArray[np.int64]
-) -> None:
+def _absorb_policy(hashes: hashing.RowHashes, policy: Probabilities, lengths: Ints) -> None:
     if isinstance(policy, Propensity):
         joint = policy.kind == "joint"
         hashes.absorb(

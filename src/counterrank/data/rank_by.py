@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counterrank.common.arrays import Floats
+from counterrank.common.arrays import Floats, Ints
 from counterrank.common.errors import PolicyError
 from counterrank.data.log import RankingLog
 from counterrank.policies import Policy, parse_policy
@@ -70,7 +70,7 @@ def rank_by(log: RankingLog, score: Score, kind: str = "plackett-luce") -> Polic
     return spec.bind(candidates=sets, scores=np.concatenate(parts))
 
 
-def _scored(log: RankingLog, score: Score, items: NDArray[np.int64]) -> Floats:
+def _scored(log: RankingLog, score: Score, items: Ints) -> Floats:
     features = log.features_of(items) if log.item_feature_names else None
     candidates = items
     if log.action_names is not None:

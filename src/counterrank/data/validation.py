@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from counterrank.common.arrays import Floats, Ints
+from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import ConfigError, LogError, PolicyError, PropensityError
 from counterrank.common.messages import row_name, say
 from counterrank.common.texts import suggestion
@@ -26,7 +26,7 @@ _LARGEST_NUMBER = 1e100
 _LARGEST_ID = 2**31 - 1
 
 
-def _first_place(bad: NDArray[np.bool_], start: int = 0) -> tuple[tuple[int, ...], str]:
+def _first_place(bad: Bools, start: int = 0) -> tuple[tuple[int, ...], str]:
     """Return where the first of bad entries (n, K) stands, as an index and in words."""
     row, position = np.argwhere(bad)[0].tolist()
     return (row, position), f"{row_name(start + row)}, position {position + 1}"

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from counterrank.common import stores
+from counterrank.common.arrays import Ints
 from counterrank.common.errors import ConfigError
 from counterrank.data.log import RankingLog, concat
 from counterrank.data.source import (
@@ -209,11 +209,11 @@ class FileSource:
         def read(pair: tuple[FilePart, int]) -> list[RankingLog]:
             file_part, before = pair
 
-            def pick(n: int) -> NDArray[np.int64]:
+            def pick(n: int) -> Ints:
                 """Return which of the next n rankings are wanted."""
                 nonlocal before
                 first, last = np.searchsorted(drawn, [before, before + n])
-                picked: NDArray[np.int64] = drawn[first:last] - before
+                picked: Ints = drawn[first:last] - before
                 before += n
                 return picked
 

@@ -10,9 +10,9 @@ from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from counterrank.common import plugins
+from counterrank.common.arrays import Ints
 from counterrank.common.errors import ConfigError, LogError
 from counterrank.common.options import LogOptions
 from counterrank.common.texts import suggestion
@@ -351,7 +351,7 @@ def _column(name: object, entries: Any) -> pa.Array:
 
 
 #: Which of the next so many rankings to keep.
-Pick = Callable[[int], NDArray[np.int64]]
+Pick = Callable[[int], Ints]
 
 
 def read_part(

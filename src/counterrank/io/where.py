@@ -16,8 +16,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from counterrank.common.arrays import Ints
 from counterrank.common.errors import ConfigError
 from counterrank.common.records import Json
 from counterrank.common.texts import comma_separated, suggestion
@@ -153,7 +153,7 @@ class Where:
             return pc.scalar(True)
         return self.condition.expression(partial(_compared, schema))
 
-    def rows(self, table: pa.Table) -> NDArray[np.int64]:
+    def rows(self, table: pa.Table) -> Ints:
         """Return the numbers of the rows of a table that fit.
 
         >>> Where.parse("a > 1").rows(pa.table({"a": [1, 2, None, 3]})).tolist()
@@ -168,7 +168,7 @@ class Where:
             looked_at, fits = self._in_sql(looked_at), pc.field("fits")
         else:
             fits = self.expression(table.schema)
-        numbers: NDArray[np.int64] = looked_at.filter(fits)[_ROW].to_numpy()
+        numbers: Ints = looked_at.filter(fits)[_ROW].to_numpy()
         return np.sort(numbers)
 
     def _in_sql(self, table: pa.Table) -> pa.Table:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from counterrank.common.arrays import Floats, Ints
 from counterrank.kernels.jit import jit
 
 Words = NDArray[np.uint64]
@@ -34,7 +35,7 @@ def mixed(value: np.uint64 | Words) -> np.uint64 | Words:
 mix = cast(Callable[[np.uint64], np.uint64], jit(mixed))
 
 
-def uniforms(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+def uniforms(numbers: Ints) -> Floats:
     """Return a number between 0 and 1 for each row by its number in the log (n,), apart from its bucket.
 
     >>> uniforms(np.arange(3)).round(3).tolist()
@@ -45,16 +46,14 @@ def uniforms(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 @jit
-def integer_buckets(values: NDArray[np.int64], buckets: NDArray[np.int64]) -> None:
+def integer_buckets(values: Ints, buckets: Ints) -> None:
     """Fill `buckets` (n,) with the bucket of each integer unit."""
     for i in range(values.shape[0]):
         buckets[i] = np.int64(mix(np.uint64(values[i])) % np.uint64(BUCKETS))
 
 
 @jit
-def string_buckets(
-    offsets: NDArray[np.int64], data: NDArray[np.uint8], buckets: NDArray[np.int64]
-) -> None:
+def string_buckets(offsets: Ints, data: NDArray[np.uint8], buckets: Ints) -> None:
     """Fill `buckets` (n,) with the bucket of each string; string i is data[offsets[i]:offsets[i+1]]."""
     for i in range(buckets.shape[0]):
         state = np.uint64(0xCBF29CE484222325)
@@ -64,7 +63,7 @@ def string_buckets(
 
 
 @jit
-def row_buckets(rows: NDArray[np.int64], buckets: NDArray[np.int64]) -> None:
+def row_buckets(rows: Ints, buckets: Ints) -> None:
     """Fill `buckets` (n,) for the numbers of rows: each stretch of 1024 rows meets every bucket once."""
     for i in range(buckets.shape[0]):
         row = rows[i]
@@ -81,7 +80,7 @@ _SIGN, _INFINITE, _NAN = np.uint64(1 << 63), np.uint64(0x7FF << 52), np.uint64(0
 
 @jit
 def absorb(
-    state: Words, words: Words, floats: bool, valid: NDArray[np.int64], keys: Words, places: Words
+    state: Words, words: Words, floats: bool, valid: Ints, keys: Words, places: Words
 ) -> None:
     """Take the first `valid[i]` words of each row of an array (n, W) into the state (2, n).
 
@@ -128,7 +127,7 @@ class RowHashes:
         self._state = np.zeros((2, n), np.uint64)
         self._taken = 0
 
-    def absorb(self, valid: NDArray[np.int64] | None, *arrays: NDArray[Any]) -> None:
+    def absorb(self, valid: Ints | None, *arrays: NDArray[Any]) -> None:
         """Take in the first `valid[i]` numbers (None: all) of each row of arrays (n, W)."""
         for array in arrays:
             n, width = array.shape

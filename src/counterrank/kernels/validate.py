@@ -1,15 +1,11 @@
 """One pass over a matrix, looking for the first value that cannot be used."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from counterrank.common.arrays import Floats, Ints
 from counterrank.kernels.jit import jit
 
 
 @jit
-def first_bad(
-    values: NDArray[np.float64], valid: NDArray[np.int64], low: float, high: float
-) -> int:
+def first_bad(values: Floats, valid: Ints, low: float, high: float) -> int:
     """Return the flat index of the first used entry that is not in (low, high], or -1.
 
     `values` (n, K); row i uses its first `valid[i]` entries. NaN is never inside; neither is an
@@ -26,7 +22,7 @@ def first_bad(
 
 
 @jit
-def ranking_lengths(action: NDArray[np.int64], lengths: NDArray[np.int64]) -> int:
+def ranking_lengths(action: Ints, lengths: Ints) -> int:
     """Fill `lengths` (n,) with the number of items before the padding of -1.
 
     Return the first row with a gap or an id below -1, or -1 when there is none.

@@ -28,7 +28,7 @@ from counterrank.data.log import RankingLog
 from counterrank.data.validation import no_weight
 from counterrank.learning import settings
 from counterrank.learning.certificates import certify
-from counterrank.learning.paths import DrawnValues, Side, draw, watched_rewards
+from counterrank.learning.paths import DrawnValues, ListValue, Side, draw, watched_rewards
 from counterrank.learning.policy import LearnedPolicy, sampler_of
 from counterrank.learning.result import Certificate, Learned, segments_of
 from counterrank.learning.scorer import Scorer
@@ -223,9 +223,7 @@ def _make_side(
     return Side(log, unit, log.reward @ alpha - least, largest - least, least, drawn, rails)
 
 
-def list_value(
-    log: RankingLog, model: ListModel, fold: int | Ints, least: float
-) -> Callable[[Ints, Ints], Floats]:
+def list_value(log: RankingLog, model: ListModel, fold: int | Ints, least: float) -> ListValue:
     """Return a function of rows (b,) and rankings (b, D, K) that gives their expected total reward (b, D).
 
     `least` is subtracted from the reward, and the result is at least 0.
@@ -404,7 +402,7 @@ def refuse_wrong_sampler(side: Side, logger: Policy, seeds: tuple[int, ...]) -> 
             )
 
 
-def _likelihood(logger: Policy) -> Callable[[Ints, Ints], Floats]:
+def _likelihood(logger: Policy) -> ListValue:
     def value(rows: Ints, rankings: Ints) -> Floats:
         b, D, K = rankings.shape
         row_policies = logger.take(np.repeat(rows if logger.n_rows > 1 else np.zeros_like(rows), D))

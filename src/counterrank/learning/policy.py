@@ -30,6 +30,7 @@ from counterrank.policies import (
     BestOf,
     Candidates,
     Factored,
+    Labels,
     PlackettLuce,
     Policy,
     Scored,
@@ -40,7 +41,6 @@ SCHEMA = "counterrank/policy/1"
 KINDS = ("best-of", "plackett-luce", "top")
 #: Limit of m in a policy file.
 _MAX_DRAWS = 1024
-Labels = Mapping[str, tuple[str, ...]]
 
 #: Number of labels that a message names.
 _NAMED = 3
@@ -101,9 +101,9 @@ class LearnedPolicy:
     m: int = 1
     temperature: float = 1.0
     context_names: tuple[str, ...] = ()
-    context_categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    context_categories: Labels = field(default_factory=dict)
     feature_names: tuple[str, ...] = ()
-    feature_categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    feature_categories: Labels = field(default_factory=dict)
     certificate: Mapping[str, Any] = field(default_factory=dict)
     learned_from: str = ""
 

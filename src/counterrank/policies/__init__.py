@@ -11,7 +11,7 @@ from counterrank.policies.base import (
     subset_log_ratio,
 )
 from counterrank.policies.best_of import BestOf, cut, drawn_weight, draws_below, without_rounding
-from counterrank.policies.candidates import Candidates, ItemFeatures
+from counterrank.policies.candidates import Candidates, ItemFeatures, Labels
 from counterrank.policies.factored import (
     EpsilonGreedy,
     Factored,
@@ -62,6 +62,7 @@ __all__ = [
     "EpsilonGreedy",
     "Factored",
     "ItemFeatures",
+    "Labels",
     "Mixture",
     "PlackettLuce",
     "Policy",

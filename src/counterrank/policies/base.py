@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import PolicyError, PropensityError
 
-Rows = slice | NDArray[np.int64]
+Rows = slice | Ints
 
 #: The largest catalogue for which a user-defined policy is evaluated at every item.
 MAX_EVALUATED_ITEMS = 256

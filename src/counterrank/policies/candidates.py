@@ -19,6 +19,9 @@ from counterrank.common.errors import PolicyError
 from counterrank.common.messages import item_name, row_name
 from counterrank.policies.base import Rows
 
+#: The labels of codes, by feature.
+Labels = Mapping[str, tuple[str, ...]]
+
 #: Number of candidates processed at once: a padded block of scores of this size fits the last-level cache.
 BLOCK = 200_000
 
@@ -57,7 +60,7 @@ class Candidates:
     offsets: Ints
     items: NDArray[np.int32]
     features: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    categories: Labels = field(default_factory=dict)
     n_items: int = 0
     start: int = 0
 
@@ -105,7 +108,7 @@ class Candidates:
         lists: Sequence[Sequence[int]],
         features: Mapping[str, Sequence[Sequence[Any]]] | None = None,
         *,
-        categories: Mapping[str, tuple[str, ...]] | None = None,
+        categories: Labels | None = None,
         n_items: int = 0,
     ) -> Self:
         """Return the candidates of ragged lists; features are ragged in the same way."""
@@ -299,7 +302,7 @@ class ItemFeatures:
 
     values: Floats
     names: tuple[str, ...]
-    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    categories: Labels = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:

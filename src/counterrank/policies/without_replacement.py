@@ -23,7 +23,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import PolicyError
@@ -378,7 +378,7 @@ SIZES = (8, 16, 24, 32, 40, 48, 64)
 #: Number of terms of the series for light clocks (`kernels.plackett_luce_singles`), a multiple of four.
 TERMS = 16
 
-Rules = tuple[NDArray[np.int64], Floats, Floats, int, Floats]
+Rules = tuple[Ints, Floats, Floats, int, Floats]
 
 
 @lru_cache(maxsize=64)

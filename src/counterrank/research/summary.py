@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, stdtrit
 
-from counterrank.common.arrays import Floats
+from counterrank.common.arrays import Bools, Floats
 from counterrank.common.errors import ConfigError
 from counterrank.statistics import Interval, means_of
 
@@ -96,7 +96,7 @@ def named(name: str, value: float, interval: Interval) -> Summary:
     return {name: value, f"{name}_low": interval[0], f"{name}_high": interval[1]}
 
 
-def _share(name: str, held: NDArray[np.bool_]) -> Summary:
+def _share(name: str, held: Bools) -> Summary:
     """Return a share with its Clopper-Pearson interval."""
     n, k, tail = len(held), int(held.sum()), (1.0 - LEVEL) / 2
     if not n:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from counterrank.common.arrays import Floats, Summed
+from counterrank.common.arrays import Floats, Ints, Summed
 from counterrank.kernels import hashing
 
 #: Below this multiple of the mean square, a difference of two large sums is rounding, not spread.
@@ -128,7 +127,7 @@ class UnitScores(Pieces):
 
 def sums_of(
     columns: Sequence[Floats],
-    bucket: NDArray[np.int64] | None = None,
+    bucket: Ints | None = None,
     weight: Floats | None = None,
 ) -> Sums:
     """Return the sums of columns (n,) of one batch, by unit too where `bucket` (n,) says whose rows they are.
@@ -160,7 +159,7 @@ def sums_of(
 
 def unit_sums(
     rows: Iterable[Floats],
-    bucket: NDArray[np.int64],
+    bucket: Ints,
     buckets: int = hashing.BUCKETS,
     weight: Floats | None = None,
 ) -> Floats:

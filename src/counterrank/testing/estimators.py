@@ -11,9 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from counterrank.common.arrays import Floats
+from counterrank.common.arrays import Floats, Ints
 from counterrank.common.errors import CounterrankError
 from counterrank.data.log import SUPPORTS, Propensity, RankingLog
 from counterrank.data.source import MemorySource, Source
@@ -329,7 +328,7 @@ def check_mse_estimate(
         )
         return objective
 
-    def assigned(mse: Any, log: RankingLog) -> NDArray[np.int64]:
+    def assigned(mse: Any, log: RankingLog) -> Ints:
         tree = BehaviorTree(candidates=models, mse=mse).fit(log, "new", seed=seed)
         return tree.assign(log.context, log.n)
 

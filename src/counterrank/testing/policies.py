@@ -6,9 +6,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from counterrank.common.arrays import Floats
+from counterrank.common.arrays import Floats, Ints
 from counterrank.common.errors import PolicyError
 from counterrank.policies import CAPABILITIES, Policy, kinds, load_policy, save_policy
 
@@ -83,7 +82,7 @@ def check_policy(
             )
 
 
-def _rankings(policy: Policy, length: int) -> NDArray[np.int64]:
+def _rankings(policy: Policy, length: int) -> Ints:
     A = policy.n_actions
     count = A**length if policy.factored else math.perm(A, length)
     if count > RANKINGS:
@@ -99,11 +98,11 @@ def _rankings(policy: Policy, length: int) -> NDArray[np.int64]:
     return np.array(list(all_rankings), dtype=np.int64)
 
 
-def _joint(policy: Policy, rankings: NDArray[np.int64]) -> Floats:
+def _joint(policy: Policy, rankings: Ints) -> Floats:
     return np.exp(policy.of_rows(len(rankings)).prefix_log_prob(rankings)[:, -1])
 
 
-def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact: float) -> None:
+def _marginals(policy: Policy, rankings: Ints, joint: Floats, exact: float) -> None:
     length = rankings.shape[1]
     masks = np.array(list(itertools.product([False, True], repeat=length))[1:])
     # A few rankings only, because there are 2^K subsets of positions.
@@ -125,9 +124,7 @@ def _marginals(policy: Policy, rankings: NDArray[np.int64], joint: Floats, exact
     assert np.allclose(prefix, expected, atol=exact, rtol=exact), "prefixes"
 
 
-def _draws(
-    policy: Policy, rankings: NDArray[np.int64], joint: Floats, rng: np.random.Generator
-) -> None:
+def _draws(policy: Policy, rankings: Ints, joint: Floats, rng: np.random.Generator) -> None:
     from scipy import stats
 
     size = 4000
@@ -148,7 +145,7 @@ def _draws(
     assert p_value > 1e-6, f"draws do not follow the probabilities (p = {p_value:.1e})"
 
 
-def _padding(policy: Policy, ranking: NDArray[np.int64]) -> None:
+def _padding(policy: Policy, ranking: Ints) -> None:
     if len(ranking) > 1:
         short = np.append(ranking[:-1], -1)
         full, cut = policy.of_rows(2).prefix_log_prob(np.stack([ranking, short]))

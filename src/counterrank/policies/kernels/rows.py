@@ -78,7 +78,7 @@ def categorical(cumulative: Floats, uniforms: Floats) -> Ints:
 
 
 @jit
-def fill_uniforms(keys: NDArray[np.uint64], first: int, out: NDArray[np.float64]) -> None:
+def fill_uniforms(keys: NDArray[np.uint64], first: int, out: Floats) -> None:
     """Fill `out` (n, m) with numbers in [0, 1): of row i those from `first` on."""
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):

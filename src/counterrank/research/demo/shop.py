@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from counterrank.common.arrays import Floats
+from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.atomic import replacing
 from counterrank.policies import Factored
 
@@ -38,19 +38,19 @@ SEED = 20_231
 class Visits:
     """n visits: who came, when, on what."""
 
-    user: NDArray[np.int64]
-    day: NDArray[np.int64]
+    user: Ints
+    day: Ints
     device: NDArray[np.str_]
-    tenure_days: NDArray[np.int64]
+    tenure_days: Ints
     country: NDArray[np.str_]
-    hour: NDArray[np.int64]
+    hour: Ints
 
     def take(self, rows: slice) -> "Visits":
         """Return some of the visits."""
         return Visits(*(getattr(self, item.name)[rows] for item in fields(self)))
 
     @property
-    def returning(self) -> NDArray[np.bool_]:
+    def returning(self) -> Bools:
         """Known for at least thirty days."""
         return self.tenure_days >= 30
 
@@ -65,9 +65,9 @@ class Visits:
         return 0.5 + 0.5 * np.cos((self.hour - 20) / 12 * np.pi)
 
     @property
-    def phone(self) -> NDArray[np.bool_]:
+    def phone(self) -> Bools:
         """On a phone."""
-        on_phone: NDArray[np.bool_] = self.device == "mobile"
+        on_phone: Bools = self.device == "mobile"
         return on_phone
 
 
@@ -112,18 +112,16 @@ def target_policy(who: Visits, name: str) -> Floats:
     return softmax(scores, axis=1)  # type: ignore[no-any-return]
 
 
-def matters(who: Visits) -> NDArray[np.bool_]:
+def matters(who: Visits) -> Bools:
     """Return (n, K, K): whether slot l acts on the clicks of slot k, l != k."""
     above = np.tri(SLOTS, k=-1, dtype=bool)
     off_diagonal = ~np.eye(SLOTS, dtype=bool)
     desk_new = ~who.phone & ~who.returning
-    relevant: NDArray[np.bool_] = (who.phone[:, None, None] & above) | (
-        desk_new[:, None, None] & off_diagonal
-    )
+    relevant: Bools = (who.phone[:, None, None] & above) | (desk_new[:, None, None] & off_diagonal)
     return relevant
 
 
-def click_probability(who: Visits, shown: NDArray[np.int64]) -> Floats:
+def click_probability(who: Visits, shown: Ints) -> Floats:
     """Return (n, K): the probability of a click on each slot of the pages shown (n, K)."""
     item_appeal = np.take_along_axis(appeal(who), shown, axis=1)
     unharmed = np.where(matters(who), (1 - HARM[shown])[:, None, :], 1.0).prod(axis=2)

@@ -358,7 +358,7 @@ class RandomTree:
 class Assigned:
     """Rows weighed by models (n, K) chosen for them."""
 
-    masks: NDArray[np.bool_]
+    masks: Bools
     choice: Ints
 
     def weights(self, batch: RankingLog, ratios: Ratios) -> Floats:
@@ -388,7 +388,7 @@ def oracle_assignment(run: PublishedRun, log: RankingLog, noise: float = ORACLE_
     return Assigned(masks, np.stack(chosen, axis=1))
 
 
-def logged_contributions(log: RankingLog, masks: NDArray[np.bool_]) -> Floats:
+def logged_contributions(log: RankingLog, masks: Bools) -> Floats:
     """Return w r of every model on a simulated log of factored policies: (K, M, n)."""
     drawn, target = log.propensity, log.targets["new"]
     assert isinstance(drawn, Propensity)
