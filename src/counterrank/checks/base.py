@@ -173,8 +173,7 @@ class Subject:
     @formed_once
     def used(self, batch: RankingLog) -> Bools:
         """Return which cells (n, K) hold an item."""
-        inside: Bools = np.arange(batch.K) < batch.lengths[:, None]
-        return inside
+        return np.arange(batch.K) < batch.lengths[:, None]
 
     @formed_once
     def rewarded(self, batch: RankingLog) -> Bools:

@@ -131,8 +131,7 @@ def _chances(log: RankingLog) -> Floats:
                 chance *= np.where(k < log.lengths, logger.values[:, k], 1.0)
             return chance
     elif "prefix" in logger.capabilities and (log.lengths == log.K).all():
-        chances: Floats = np.exp(logger.prefix_log_prob(log.action)[:, -1])
-        return chances
+        return np.exp(logger.prefix_log_prob(log.action)[:, -1])
     return np.ones(log.n)
 
 

@@ -45,8 +45,7 @@ def of_items(batch: RankingLog, values: Floats, subject: Subject) -> Floats:
     """Return the numbers that belong to an item, in a row."""
     if values.shape[1] != batch.K or complete(batch):
         return values.reshape(-1)
-    inside: Floats = values[subject.used(batch)]
-    return inside
+    return values[subject.used(batch)]
 
 
 def _count_targets(batch: RankingLog, subject: Subject) -> Tally:

@@ -76,8 +76,7 @@ def context_columns(batch: RankingLog) -> Floats:
     logs = np.log(
         np.maximum(distributions if distributions.ndim == 2 else distributions.mean(axis=1), RARE)
     )
-    scores: Floats = logs[:, 1:] - logs[:, :1]
-    return scores
+    return logs[:, 1:] - logs[:, :1]
 
 
 @dataclass(frozen=True, slots=True)

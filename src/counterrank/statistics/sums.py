@@ -91,10 +91,7 @@ class Sums(Summed, Pieces):
             if self.by_unit is not None:
                 return clustered_covariance(self.by_unit[:, used] @ chosen.T, self.by_unit[:, -1])
             mean, second = self.total[used] / self.n, self.products[used[:, None], used] / self.n
-            matrix: Floats = (
-                chosen @ spread(second, mean[:, None] * mean, self.n) @ chosen.T / self.n
-            )
-            return matrix
+            return chosen @ spread(second, mean[:, None] * mean, self.n) @ chosen.T / self.n
 
     @property
     def products(self) -> Floats:

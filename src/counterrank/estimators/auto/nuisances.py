@@ -79,8 +79,7 @@ def span_of(logged: Floats) -> Span:
 
 def cut(values: Floats, span: Span) -> Floats:
     """Return the values, cut to the range."""
-    out: Floats = np.clip(np.nan_to_num(values, nan=0.0), *span)
-    return out
+    return np.clip(np.nan_to_num(values, nan=0.0), *span)
 
 
 @helper

@@ -125,8 +125,7 @@ class GroupPrior:
     @property
     def precision(self) -> Floats:
         """Precision of each parameter (P,)."""
-        out: Floats = (self.spread**-2.0)[self.group]
-        return out
+        return (self.spread**-2.0)[self.group]
 
     def update(self, theta: Floats, diagonal: Floats) -> None:
         """Update the spreads from the fitted effects (MacKay's update with the Fisher diagonal H).
