@@ -6,14 +6,13 @@ column, so each column of the context is left out in turn.
 """
 
 import zlib
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counterrank.checks.base import Check, Subject, Tally
 from counterrank.common.arrays import Floats, Ints
-from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Example, Finding
+from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Example, Finding, Findings
 from counterrank.common.texts import in_percent
 from counterrank.data.columns import column_of
 from counterrank.data.log import LOGGING, Propensity, RankingLog
@@ -170,7 +169,7 @@ def _count_duplicates(batch: RankingLog, subject: Subject) -> Tally:
     )
 
 
-def _judge_duplicates(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_duplicates(tally: Tally, subject: Subject) -> Findings:
     """Warn from 1 in 200 with the same ids, or 1 in 100 with others; fail from 1 in 20."""
     shown = tally.lists["shown"]
     if not len(shown):

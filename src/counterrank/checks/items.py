@@ -1,7 +1,6 @@
 """Rewards by item: kinds of items with a part of their rewards, or counted twice; amounts capped or in two units."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from counterrank.checks.base import BLOCK, DAY, SAMPLED_ROWS, Check, GroupKey, S
 from counterrank.checks.scores import shown_scores
 from counterrank.checks.weights import row_groups
 from counterrank.common.arrays import Bools, Floats, Ints
-from counterrank.common.findings import SKIPPED, WARNED, Finding
+from counterrank.common.findings import SKIPPED, WARNED, Finding, Findings
 from counterrank.common.messages import REWARD_PER_RANKING
 from counterrank.common.texts import in_percent
 from counterrank.data.log import RankingLog
@@ -75,7 +74,7 @@ def _count_item_rates(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums, parts=parts)
 
 
-def _judge_item_rates(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_item_rates(tally: Tally, subject: Subject) -> Findings:
     """Yield a finding of each kind."""
     if one_per_page(tally, subject):
         yield ITEM_RATES.says(SKIPPED, "there is one reward per page")
@@ -144,7 +143,7 @@ def item_sums(code: Ints, score: Ints, reward: Floats, rates: Floats, out: Float
 
 def _categories(
     name: str, labels: tuple[str, ...], table: Floats, factor: Floats, kinds: int
-) -> Iterator[Finding]:
+) -> Findings:
     """Yield the category that stands apart from others that are alike."""
     expected, observed = table[0] @ factor, table[1].sum(axis=1)
     frequent = np.flatnonzero(expected >= 50)
@@ -185,7 +184,7 @@ def outlier(logs: Floats, variance: Floats, apart: float, alike: float, chance: 
     return []
 
 
-def _without_any(expected: Floats, rewarded: Floats) -> Iterator[Finding]:
+def _without_any(expected: Floats, rewarded: Floats) -> Findings:
     """Yield where many items that are shown often have no reward at all, and few have some."""
     expected = expected * rewarded.sum() / max(expected.sum(), 1e-300)
     tested = expected >= EXPECTED_OF_ITEM
@@ -204,7 +203,7 @@ def _without_any(expected: Floats, rewarded: Floats) -> Iterator[Finding]:
         )
 
 
-def _popular(items: Floats, factor: Floats) -> Iterator[Finding]:
+def _popular(items: Floats, factor: Floats) -> Findings:
     """Yield where the items that are shown most have fewer rewards than those after them."""
     shown, expected, observed = items[0].sum(axis=1), items[0] @ factor, items[1].sum(axis=1)
     order = np.argsort(-shown, kind="stable")
@@ -235,7 +234,7 @@ def _ratio(expected: Floats, observed: Floats) -> tuple[float, float]:
     return math.log(ratio), math.sqrt(spread) / (ratio * float(expected.sum()))
 
 
-def _counted_twice(tally: Tally) -> Iterator[Finding]:
+def _counted_twice(tally: Tally) -> Findings:
     """Yield where rewards of some items are even numbers only, and those of others mostly one."""
     whole_amounts, paid = tally.sums["whole"]
     positive, ones, even = (tally.sums[name].astype(float) for name in ("positive", "ones", "even"))
@@ -293,7 +292,7 @@ def _count_amounts(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(lists=lists)
 
 
-def _judge_amounts(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_amounts(tally: Tally, subject: Subject) -> Findings:
     """Yield a finding of each kind."""
     if len(tally.lists["amount"]) < 200:
         yield AMOUNTS.says(SKIPPED, "too few amounts")
@@ -327,7 +326,7 @@ AMOUNTS = Check(
 )
 
 
-def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:
+def _capped(amount: Floats, item: Ints) -> Findings:
     """Yield where many different items have the one largest amount."""
     values, back, times = np.unique(amount, return_inverse=True, return_counts=True)
     pairs = np.unique(np.stack([back, item]), axis=1)[0]
@@ -345,9 +344,7 @@ def _capped(amount: Floats, item: Ints) -> Iterator[Finding]:
         )
 
 
-def _other_currency(
-    amount: Floats, item: Ints, groups: dict[str, NDArray[np.str_]]
-) -> Iterator[Finding]:
+def _other_currency(amount: Floats, item: Ints, groups: dict[str, NDArray[np.str_]]) -> Findings:
     """Yield the level at which the same items cost several times as much as at the others, or as little.
 
     Of items that are paid at one level alone all amounts are compared, where they are most.
@@ -383,7 +380,7 @@ def _other_currency(
             return
 
 
-def _two_units(amount: Floats, starts: Ints) -> Iterator[Finding]:
+def _two_units(amount: Floats, starts: Ints) -> Findings:
     """Yield where items of one price are paid at ten, a hundred or a thousand times that price, alike for all items.
 
     Cents in a part of the rows concern all items alike: with a share q of large amounts, an item that is paid
@@ -431,7 +428,7 @@ def _of_large(q: float, times: Ints, with_both: Bools) -> float:
     return (low + high) / 2
 
 
-def _units_of_items(amount: Floats, starts: Ints, features: dict[str, Floats]) -> Iterator[Finding]:
+def _units_of_items(amount: Floats, starts: Ints, features: dict[str, Floats]) -> Findings:
     """Yield where all amounts of some items are powers of ten away from a feature that fits the others.
 
     Without such a feature: where they are two or three decades above all others.
@@ -483,7 +480,7 @@ def _other_units(text: str, code: str = UNITS) -> Finding:
     )
 
 
-def _magnitude(amount: Floats, item: Ints) -> Iterator[Finding]:
+def _magnitude(amount: Floats, item: Ints) -> Findings:
     """Yield where amounts of one item come in two sizes that are a hundred or a thousand times apart."""
     size = PER_DECADE * DECADES
     decade = np.floor((np.log10(amount) - LOWEST) * PER_DECADE).astype(np.int64)

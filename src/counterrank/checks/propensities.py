@@ -1,6 +1,5 @@
 """Checks of the logged probabilities: of the numbers themselves, and against whole distributions."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from counterrank.checks.base import (
     formed_once,
 )
 from counterrank.common.arrays import Bools, Floats, Ints
-from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
+from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Findings
 from counterrank.common.messages import say
 from counterrank.common.texts import in_percent
 from counterrank.data.log import LOGGING, Propensity, RankingLog
@@ -62,7 +61,7 @@ def _count_targets(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums=sums)
 
 
-def _judge_targets(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_targets(tally: Tally, subject: Subject) -> Findings:
     """Warn of a target that never shows the logged items, and of one that is the logger."""
     for name, (zeros, cells, differ) in tally.sums.items():
         if zeros > 0.5 * cells:
@@ -114,7 +113,7 @@ def _count_rounding(batch: RankingLog, subject: Subject) -> Tally:
     return Tally({"off": off, "grid": grid}, {"low": np.array([-inside.min()])})
 
 
-def _judge_rounding(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_rounding(tally: Tally, subject: Subject) -> Findings:
     """Warn when all numbers are multiples of 10^-d, many differ, and the smallest has a large rounding error."""
     digits = np.flatnonzero(tally.sums["off"] == 0)
     distinct, lowest = int((tally.sums["grid"] > 0).sum()), -float(tally.peaks["low"][0])
@@ -152,7 +151,7 @@ def _count_exploration(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums={"one": sums[3], "cells": sums[0]})
 
 
-def _judge_exploration(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_exploration(tally: Tally, subject: Subject) -> Findings:
     """Fail when all are 1, warn when a position has nothing but ones."""
     certain, cells = tally.sums["one"], np.maximum(tally.sums["cells"], 1)
     explored = in_percent(1 - certain.sum() / cells.sum())
@@ -271,7 +270,7 @@ def _count_meaning(batch: RankingLog, subject: Subject) -> Tally:
     )
 
 
-def _judge_meaning(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_meaning(tally: Tally, subject: Subject) -> Findings:
     """Fail on one number for all positions, warn on products."""
     full, examples = tally.count("full"), tally.examples.get("same", ())
     if full < FULL or subject.kind == "joint":
@@ -383,7 +382,7 @@ def _count_distributions(batch: RankingLog, subject: Subject) -> Tally:
     )
 
 
-def _judge_distributions(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_distributions(tally: Tally, subject: Subject) -> Findings:
     """Fail on any of them."""
     for key, (wrong, cells) in tally.sums.items():
         what, _, name = key.partition(" ")
@@ -443,7 +442,7 @@ def _count_calibration(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums={**sums, "seen": shown_times.astype(float)})
 
 
-def _judge_calibration(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_calibration(tally: Tally, subject: Subject) -> Findings:
     """Z = (seen - expected) / sqrt(sum p (1-p)) for expectations above 5.
 
     Bonferroni over items and positions.
@@ -499,7 +498,7 @@ def _count_replacement(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums, examples={"any": first})
 
 
-def _judge_replacement(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_replacement(tally: Tally, subject: Subject) -> Findings:
     """Under independence n sum_{k<l} sum_a f_k(a) f_l(a) repeats are expected: none among 20 has chance 2e-9."""
     if subject.kind != "factored" or subject.first.K < 2:
         text = f"propensities are '{subject.kind}', or rankings have one item"

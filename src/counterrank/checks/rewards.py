@@ -36,7 +36,7 @@ from counterrank.checks.propensities import logged_numbers
 from counterrank.checks.scores import shown_scores
 from counterrank.checks.weights import row_groups
 from counterrank.common.arrays import Bools, Floats, Ints
-from counterrank.common.findings import FAILED, SKIPPED, WARNED, Finding
+from counterrank.common.findings import FAILED, SKIPPED, WARNED, Finding, Findings
 from counterrank.common.texts import in_percent
 from counterrank.data.columns import column_of
 from counterrank.data.log import LOGGING, RankingLog
@@ -143,7 +143,7 @@ def reward_sums(reward: Floats, lengths: Ints, code: Ints, out: Floats) -> None:
         sums[2] += hits * hits
 
 
-def _judge_reward_rates(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_reward_rates(tally: Tally, subject: Subject) -> Findings:
     """Yield a finding of each kind."""
     units = tally.sums["units"]
     if units[1].sum() < FEWEST or subject.first.page_reward:
@@ -217,7 +217,7 @@ def _fewer(
     subject: Subject,
     design: float,
     chance: float,
-) -> Iterator[Finding]:
+) -> Findings:
     """Yield the groups with hardly any reward, or the level with far fewer than others that are alike by `chance`."""
     rows, hits, squares = table.T[:3]
     shown, rewarded = table[:, COUNTS:].reshape(len(table), 2, -1).transpose(1, 0, 2)
@@ -258,7 +258,7 @@ def _fewer(
         )
 
 
-def _at_positions(column: str, labels: Sequence[str], table: Floats) -> Iterator[Finding]:
+def _at_positions(column: str, labels: Sequence[str], table: Floats) -> Findings:
     """Yield the level with hardly any item that is rewarded at a position, or not rewarded, where others have many."""
     shown, hits = table[:, COUNTS:].reshape(len(table), 2, -1).transpose(1, 0, 2)
     for counts, what in ((hits, "a reward"), (shown - hits, "an item without a reward")):
@@ -293,7 +293,7 @@ def _placed(positions: Sequence[int], last: int) -> str:
     return f"position in ({', '.join(map(str, positions))})"
 
 
-def _position(shown: Floats, hits: Floats) -> Iterator[Finding]:
+def _position(shown: Floats, hits: Floats) -> Findings:
     """Yield positions without rewards above one that has many, or below; and one that is always rewarded.
 
     Clicks fall with the position, or rise where a page is read otherwise. They are not absent above a
@@ -343,7 +343,7 @@ def stops(sums: Floats) -> float:
     return float(after.sum()) / expected if expected > 0 else 1.0
 
 
-def _thinned(counts: Floats, rates: Floats, pairs: Floats) -> Iterator[Finding]:
+def _thinned(counts: Floats, rates: Floats, pairs: Floats) -> Findings:
     """Yield where pages without rewards are fewer than those with one, two and three let expect.
 
     Of independent positions with odds o, pages with m rewards are as the elementary symmetric
@@ -379,7 +379,7 @@ def _thinned(counts: Floats, rates: Floats, pairs: Floats) -> Iterator[Finding]:
         )
 
 
-def _cut(counts: Floats, rates: Floats) -> Iterator[Finding]:
+def _cut(counts: Floats, rates: Floats) -> Findings:
     """Yield where no page has m rewards or more, and many do by pages with one and two fewer.
 
     Of independent positions with odds o, pages with m rewards are as the elementary symmetric polynomials
@@ -404,7 +404,7 @@ def _cut(counts: Floats, rates: Floats) -> Iterator[Finding]:
             return
 
 
-def _run(runs: Floats, empty: float, rows: float) -> Iterator[Finding]:
+def _run(runs: Floats, empty: float, rows: float) -> Findings:
     """Yield a run of pages without any reward that would be rare even in much quieter hours."""
     length, first = runs[int(runs[:, 0].argmax())]
     rewarded = 1.0 - empty / rows
@@ -424,9 +424,7 @@ def _run(runs: Floats, empty: float, rows: float) -> Iterator[Finding]:
         )
 
 
-def _counted_twice(
-    column: str, labels: Sequence[str], table: Floats, subject: Subject
-) -> Iterator[Finding]:
+def _counted_twice(column: str, labels: Sequence[str], table: Floats, subject: Subject) -> Findings:
     """Yield the levels of which all rewards are even numbers, where those of others are mostly one."""
     hits, ones, even = table[:, 1], table[:, 3], table[:, 4]
     bad = np.flatnonzero((even == hits) & (hits >= EXPECTED))
@@ -437,9 +435,7 @@ def _counted_twice(
         yield _lost(TWICE, f"{text}, those of others are not", condition(column, names), where)
 
 
-def _on_a_day(
-    names: NDArray[np.str_], table: Floats, subject: Subject, design: float
-) -> Iterator[Finding]:
+def _on_a_day(names: NDArray[np.str_], table: Floats, subject: Subject, design: float) -> Findings:
     """Yield the days with hardly any reward, or far from days that are alike."""
     enough = table[:, 0] >= FEWEST
     if enough.sum() < 4:
@@ -471,7 +467,7 @@ def _on_a_day(
 
 def _since_a_day(
     columns: Columns, days: Sequence[str], subject: Subject, design: float
-) -> Iterator[Finding]:
+) -> Findings:
     """Yield the level of each column that changed most against the others from one day on, or on one."""
     last = len(days)
     windows = [(start, last) for start in range(1, last)]
@@ -691,7 +687,7 @@ def _going_with(
     return sums
 
 
-def _judge_other_page(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_other_page(tally: Tally, subject: Subject) -> Findings:
     """Fail where another page explains a part of the rewards beyond chance, warn where nothing does."""
     rewards = tally.sums["positions"][1].sum() if tally.parts else 0
     if rewards < SOME or one_per_page(tally, subject):

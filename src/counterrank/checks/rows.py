@@ -1,7 +1,6 @@
 """Checks of the rows: rewards, units, robots, and rewards along time; a column that looks like the user's id."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from counterrank.checks.base import (
 )
 from counterrank.checks.copies import as_numbers, hashed
 from counterrank.common.arrays import Floats, Ints
-from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
+from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Findings
 from counterrank.common.messages import rewards_missing, say
 from counterrank.common.texts import comma_separated, in_percent
 from counterrank.data.columns import as_texts, column_of, epoch_unit
@@ -82,7 +81,7 @@ def _count_drift(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums=dict(zip(days.tolist(), table.T, strict=True)))
 
 
-def _judge_drift(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_drift(tally: Tally, subject: Subject) -> Findings:
     """Chi-square of day means about the overall mean; material when two days differ by a fifth."""
     from scipy import special
 
@@ -169,7 +168,7 @@ def _count_rewards(batch: RankingLog, subject: Subject) -> Tally:
     )
 
 
-def _judge_rewards(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_rewards(tally: Tally, subject: Subject) -> Findings:
     """Fail when all are equal; warn on one dominating ranking or a few negative ones among clicks."""
     (high, low), (total, n) = tally.peaks["span"], tally.sums["total"]
     largest, negative = tally.peaks["row"][0], tally.count("negative")
@@ -232,7 +231,7 @@ def _count_units(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums={"rows": np.bincount(batch.bucket, minlength=1024)})
 
 
-def _judge_units(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_units(tally: Tally, subject: Subject) -> Findings:
     """Warn when one bucket holds a tenth of the rows, or few are used."""
     rows = tally.sums["rows"]
     share, used = float(rows.max() / rows.sum()), int((rows > 0).sum())
@@ -265,7 +264,7 @@ def _count_context(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums={"missing": missing, "rows": np.array([batch.n])})
 
 
-def _judge_context(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_context(tally: Tally, subject: Subject) -> Findings:
     """Warn of every column with holes: models fill them in, in silence."""
     rows, missing = tally.count("rows"), tally.sums["missing"]
     if missing.any():
@@ -321,7 +320,7 @@ def _habits(batch: RankingLog, subject: Subject, hits: Ints) -> Floats:
     return sums_by(place, UNITS_TOLD_APART, numbers)
 
 
-def _judge_robots(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_robots(tally: Tally, subject: Subject) -> Findings:
     """Warn when a few contexts recur among many that do not, or when whole pages are rewarded too often.
 
     People who click on everything are rarer than people who click on all but one item; robots
@@ -361,7 +360,7 @@ ROBOTS = Check(
 )
 
 
-def _always(units: Floats) -> Iterator[Finding]:
+def _always(units: Floats) -> Findings:
     """Yield where units that are rewarded on all of their pages are more than those that miss one page let expect.
 
     Everywhere, or at one position. However people differ, those who do something nearly always are not
@@ -395,7 +394,7 @@ def _always(units: Floats) -> Iterator[Finding]:
             return
 
 
-def _apart(units: Floats) -> Iterator[Finding]:
+def _apart(units: Floats) -> Findings:
     """Yield a few units with a part of all rewards that stand apart: the next ones are far behind.
 
     By rewards for each page, of the busiest units; or by pages. People differ, but those who come often or
@@ -429,7 +428,7 @@ def _apart(units: Floats) -> Iterator[Finding]:
             return
 
 
-def _recurring(bins: Floats) -> Iterator[Finding]:
+def _recurring(bins: Floats) -> Findings:
     """Yield the share of rows in bins of contexts that hold far more than an even spread would put there.
 
     Contexts that occur once are spread evenly. Nothing where most rows are in such bins: then contexts are
@@ -457,7 +456,7 @@ def _count_logged(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums={"rows": np.array([batch.n])}, lists=lists)
 
 
-def _judge_logged(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_logged(tally: Tally, subject: Subject) -> Findings:
     """Fail when there are none, and say what can be done with this log."""
     why = "they were not logged, or not joined"
     if subject.estimated_propensities:
@@ -564,7 +563,7 @@ def _count_user_column(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums=sums)
 
 
-def _judge_user_column(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_user_column(tally: Tally, subject: Subject) -> Findings:
     """Warn of the column with the fewest values that looks like a user and is not the unit."""
     first = subject.first
     suspects = [

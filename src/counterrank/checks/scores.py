@@ -1,7 +1,7 @@
 """Checks of scores: the logger's against what it showed, on the whole and by group; the target's against its rows."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,7 +24,7 @@ from counterrank.checks.conditions import left_out
 from counterrank.checks.weights import row_groups
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import CounterrankError, LogError
-from counterrank.common.findings import FAILED, PASSED, WARNED, Finding
+from counterrank.common.findings import FAILED, PASSED, WARNED, Findings
 from counterrank.common.messages import say
 from counterrank.common.texts import in_percent
 from counterrank.data.log import RankingLog
@@ -103,7 +103,7 @@ def shown_scores(batch: RankingLog) -> Floats:
     return np.where(places < 0, np.nan, logger.scores[cells])
 
 
-def _judge_scores(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_scores(tally: Tally, subject: Subject) -> Findings:
     """Fail on items from outside, on rankings that contradict a fixed order, and on draws that do not fit."""
     problems = [*_outside(tally), *_shown_only(tally, subject)]
     right = "all shown items were candidates"
@@ -114,7 +114,7 @@ def _judge_scores(tally: Tally, subject: Subject) -> Iterator[Finding]:
     yield from problems or [SCORES.says(PASSED, right)]
 
 
-def _outside(tally: Tally) -> Iterator[Finding]:
+def _outside(tally: Tally) -> Findings:
     rows, outside, ineligible = map(tally.count, ("rows", "outside", "ineligible"))
     if outside:
         yield SCORES.says(
@@ -135,7 +135,7 @@ def _outside(tally: Tally) -> Iterator[Finding]:
         )
 
 
-def _shown_only(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _shown_only(tally: Tally, subject: Subject) -> Findings:
     """Warn where no ranking left anything out: exports often hold what was shown alone."""
     rows, first = tally.count("rows"), subject.first
     what = "all candidates were shown"
@@ -152,7 +152,7 @@ def _shown_only(tally: Tally, subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _order(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _order(tally: Tally, subject: Subject) -> Findings:
     wrong, rows = tally.count("contradicted"), tally.count("fitted")
     if subject.ranking == "top" and wrong:
         yield SCORES.says(
@@ -166,7 +166,7 @@ def _order(tally: Tally, subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _fit(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _fit(tally: Tally, subject: Subject) -> Findings:
     """Observed minus expected counts of each score rank add up to a martingale: z, Bonferroni over the ranks.
 
     Where they fit, positions may fit other temperatures.
@@ -371,7 +371,7 @@ def _count_draws(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums=distances, parts=parts)
 
 
-def _judge_draws(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_draws(tally: Tally, subject: Subject) -> Findings:
     """Fail where a minority of rows follows its scores otherwise than the others do."""
     kinds = families(tally.parts)
     tests = sum(len(labels) for labels, _ in kinds.values())
@@ -411,7 +411,7 @@ DRAWS = Check(
 )
 
 
-def _of_all(rows: float, distance: float, variance: float) -> Iterator[Finding]:
+def _of_all(rows: float, distance: float, variance: float) -> Findings:
     """Fail where first items follow the scores of the whole log less, or more, than they should."""
     slope, clear = (
         distance / max(variance, 1e-300),
@@ -430,7 +430,7 @@ def _of_all(rows: float, distance: float, variance: float) -> Iterator[Finding]:
 
 def _differing_groups(
     kind: str, names: list[str], table: Floats, tests: int, subject: Subject
-) -> Iterator[Finding]:
+) -> Findings:
     bad = []
     for name, inside, outside in zip(names, table, table.sum(axis=0) - table, strict=True):
         (rows, distance, variance), (rows_outside, distance_outside, variance_outside) = (
@@ -508,7 +508,7 @@ def _count_target_scores(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(parts=parts)
 
 
-def _judge_target_scores(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_target_scores(tally: Tally, subject: Subject) -> Findings:
     """Fail on scores of other rows, warn of filled ones."""
     for name in sorted({name for _, name, *_ in tally.parts}):
         yield from _filled(name, tally)
@@ -550,7 +550,7 @@ def _equal_values(name: str, target: Scored) -> Parts:
     return parts
 
 
-def _filled(name: str, tally: Tally) -> Iterator[Finding]:
+def _filled(name: str, tally: Tally) -> Findings:
     total = float(tally.parts["scores", name][0])
     equal = [
         (*sums, float(key[2])) for key, sums in tally.parts.items() if key[:2] == ("equal", name)
@@ -653,7 +653,7 @@ def _scaled(centred: Floats) -> Floats:
     return centred / np.where(length > 1e-12, length, 1.0)
 
 
-def _of_no_request(name: str, sums: Floats) -> Iterator[Finding]:
+def _of_no_request(name: str, sums: Floats) -> Findings:
     """Yield where the target's scores vary with the request, but as nothing else of it does."""
     logger, rewards, of_logger = sums[1] / np.sqrt(np.maximum(sums[2], 1e-300))
     # Where the logger's scores say nothing of the visitor either, nobody can tell.
@@ -668,7 +668,7 @@ def _of_no_request(name: str, sums: Floats) -> Iterator[Finding]:
         )
 
 
-def _uncorrelated(name: str, same_row: Floats, next_row: Floats) -> Iterator[Finding]:
+def _uncorrelated(name: str, same_row: Floats, next_row: Floats) -> Findings:
     """Yield where more rows are uncorrelated than the spread above the usual correlation lets expect."""
     n, centres = float(same_row.sum()), np.arange(BINS)
     if n < 200:
@@ -706,7 +706,7 @@ def _uncorrelated(name: str, same_row: Floats, next_row: Floats) -> Iterator[Fin
     )
 
 
-def _of_two_scales(name: str, counts: Floats) -> Iterator[Finding]:
+def _of_two_scales(name: str, counts: Floats) -> Findings:
     """Yield where rows fall into two groups by how much the target's scores spread."""
     smooth = np.convolve(counts, np.full(3, 1 / 3), mode="same")
     peak = np.minimum(np.maximum.accumulate(smooth), np.maximum.accumulate(smooth[::-1])[::-1])
@@ -755,7 +755,7 @@ class Coverage:
             "candidate that the target never shows",
         )
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Findings:
         """Yield what was left out, where anything was."""
         scored, rows = self.scored_rows_count, self.rows
         status = PASSED if scored >= NEARLY_ALL * rows else WARNED

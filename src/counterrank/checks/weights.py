@@ -37,7 +37,7 @@ from counterrank.checks.propensities import number_sums
 from counterrank.checks.rows import days_of
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.errors import CounterrankError
-from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Finding
+from counterrank.common.findings import FAILED, PASSED, SKIPPED, WARNED, Finding, Findings
 from counterrank.common.messages import say
 from counterrank.common.texts import in_percent, in_z
 from counterrank.data.columns import interval_names
@@ -156,7 +156,7 @@ def _count_weights(batch: RankingLog, subject: Subject) -> Tally:
     return Tally(sums, {"actions": np.array([actions])}, parts=parts)
 
 
-def _judge_weights(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_weights(tally: Tally, subject: Subject) -> Findings:
     """Yield the findings on the logger's numbers and on each target's mean weight.
 
     Bonferroni over positions; material when the mean is off by 10 %.
@@ -310,7 +310,7 @@ def groups_tested(
     return mean, z, np.where(enough, np.minimum(p, 1.0), np.nan)
 
 
-def _judge_group_weights(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_group_weights(tally: Tally, subject: Subject) -> Findings:
     """Yield a finding for each target and way to group the rows.
 
     Bonferroni over every group, position, column and target of the log: one false alarm in a thousand logs.
@@ -611,7 +611,7 @@ def lift_sums(
         sums[5] += local * local
 
 
-def _judge_lift_by_halves(tally: Tally, subject: Subject) -> Iterator[Finding]:
+def _judge_lift_by_halves(tally: Tally, subject: Subject) -> Findings:
     """Warn where the lift changes along the log beyond chance."""
     tables = families(tally.parts)
     chance = (CHANCE_OF_ROWS if subject.time is None else CHANCE) / (2 * len(tables))
@@ -636,7 +636,7 @@ LIFT_BY_HALVES = Check(
 )
 
 
-def _changed(name: str, table: Floats, units: Floats | None, chance: float) -> Iterator[Finding]:
+def _changed(name: str, table: Floats, units: Floats | None, chance: float) -> Findings:
     """Yield where a statistic, as a share of the rewards, has a trend along the days or stretches (D, 6)."""
     n = table[:, 0]
     # The middle of each day among the rows: 0 in the middle of the log.

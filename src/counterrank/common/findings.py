@@ -1,10 +1,10 @@
 """One type for everything a check can say: the audit, the verdict, the decision, notes and skipped estimators.
 
-A check is a function `check(subject) -> Iterator[Finding]`. Verdict, decision and advice are functions
+A check is a function `check(subject) -> Findings`. Verdict, decision and advice are functions
 of findings. `TITLES` names every code; codes are stable, texts are not.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
@@ -172,6 +172,10 @@ class Finding(Record):
             named["remedies"] = [helping]
         # Skipped estimators had no status.
         return {"code": "skipped", "status": SKIPPED.value, **named}
+
+
+#: What a check yields.
+Findings = Iterator[Finding]
 
 
 #: Names that lines of the audit, reasons of a verdict and skipped estimators had, and have in JSON.

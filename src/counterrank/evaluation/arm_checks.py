@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -14,7 +14,7 @@ import numpy as np
 from counterrank.checks import VITAL, audit, concluded, context_cuts
 from counterrank.common.arrays import Bools, Ints
 from counterrank.common.errors import ConfigError
-from counterrank.common.findings import FAILED, WARNED, Finding
+from counterrank.common.findings import FAILED, WARNED, Finding, Findings
 from counterrank.common.messages import say
 from counterrank.common.records import Record
 from counterrank.common.texts import comma_separated, in_percent
@@ -50,7 +50,7 @@ class SampleRatio(Record):
     planned: dict[str, float] | None = None
 
 
-def findings_of_test(rows: ServedRows) -> Iterator[Finding]:
+def findings_of_test(rows: ServedRows) -> Findings:
     """Yield what has to be said of the test beside the shares of its arms; what invalidates it comes first."""
     yield from sample_ratio_by_group(rows)
     for index in range(len(rows.names)):
@@ -75,7 +75,7 @@ def findings_of_test(rows: ServedRows) -> Iterator[Finding]:
         )
 
 
-def findings_of_arm(rows: ServedRows, index: int) -> Iterator[Finding]:
+def findings_of_arm(rows: ServedRows, index: int) -> Findings:
     """Yield what the checks of a log refute of the rows that one arm served, its policy being their logger.
 
     Only pages that the arm itself served are looked at, so that no arm is blamed for another.
@@ -120,7 +120,7 @@ def findings_of_arm(rows: ServedRows, index: int) -> Iterator[Finding]:
         )
 
 
-def wrong_weights(rows: ServedRows, pair: Pair, looks: Looks) -> Iterator[Finding]:
+def wrong_weights(rows: ServedRows, pair: Pair, looks: Looks) -> Findings:
     """Warn where the weights of one of two arms do not average one.
 
     No reward enters, so that this finds wrong probabilities long before rewards do.
@@ -232,7 +232,7 @@ def _mismatch(left: int, right: int, squares: float, plan: float | None = None) 
     )
 
 
-def sample_ratio_by_group(rows: ServedRows) -> Iterator[Finding]:
+def sample_ratio_by_group(rows: ServedRows) -> Findings:
     """Fail where an arm has another share of the rows in a group of the context than in all."""
     arm = rows.strata.arm
     cuts = context_cuts(rows.log)
@@ -279,7 +279,7 @@ def _invalid(code: str, text: str, advice: str = "") -> Finding:
     )
 
 
-def visits(rows: ServedRows) -> Iterator[Finding]:
+def visits(rows: ServedRows) -> Findings:
     """Warn where units of one arm have more rows than those of another.
 
     Visits that the ranking brought are in no difference per ranking.

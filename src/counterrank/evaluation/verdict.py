@@ -5,14 +5,23 @@ is wrong with the log comes first, then what more data would give.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from counterrank.common.arrays import Floats
 from counterrank.common.errors import ConfigError
-from counterrank.common.findings import FAILED, PASSED, WARNED, About, Finding, Outcome, worst
+from counterrank.common.findings import (
+    FAILED,
+    PASSED,
+    WARNED,
+    About,
+    Finding,
+    Findings,
+    Outcome,
+    worst,
+)
 from counterrank.common.messages import say
 from counterrank.common.texts import in_percent
 from counterrank.estimators import Estimate
@@ -581,7 +590,7 @@ def what_would_help(findings: Sequence[Finding]) -> list[str]:
     return [", or ".join(ways) for ways in remedies(findings)]
 
 
-def of_audit(findings: Iterable[Finding], target: str) -> Iterator[Finding]:
+def of_audit(findings: Iterable[Finding], target: str) -> Findings:
     """Yield what the audit's findings mean for a target: what is refuted, and questions that nobody answered.
 
     Both make the evidence directional, and insufficient where they are fatal.

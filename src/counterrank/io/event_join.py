@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from counterrank.common.errors import ConfigError, LogError
-from counterrank.common.findings import FAILED, PASSED, WARNED, Finding, Outcome
+from counterrank.common.findings import FAILED, PASSED, WARNED, Finding, Findings, Outcome
 from counterrank.common.texts import in_percent
 from counterrank.data.events import JoinedEvents
 from counterrank.io import prepare, sql, values
@@ -280,7 +280,7 @@ class EventJoin(TableJoin):
         )
         return tuple(key) if self.rows - left <= _RETRIES * repeats else ()
 
-    def _matched(self, joined: int, lost: int) -> Iterator[Finding]:
+    def _matched(self, joined: int, lost: int) -> Findings:
         if not joined:
             raise self.none_joined(self.rows, "events finds a ranking")
         text = f"{in_percent(joined / self.rows)} of the {self.rows:,} events find what was shown"
@@ -336,7 +336,7 @@ class EventJoin(TableJoin):
             if total is not None and once and abs(total - once) > 1e-9 * abs(once):
                 yield f"{name} by {in_percent(total / once - 1)}"
 
-    def _copies(self) -> Iterator[Finding]:
+    def _copies(self) -> Findings:
         """Yield what is to be said of events that were sent twice."""
         rows, unique = self.rows + self.removed, self.events.unique
         repeats = self._repeats()

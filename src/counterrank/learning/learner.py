@@ -34,7 +34,15 @@ from counterrank.learning.result import Certificate, Learned, segments_of
 from counterrank.learning.scorer import Scorer
 from counterrank.learning.trees import fit_trees
 from counterrank.metrics import SINGLE, Guardrail, Metrics, PageFunction, measured
-from counterrank.models import ALL, ListModel, Variant, fit_list_models, rankings_of, squared_loss
+from counterrank.models import (
+    ALL,
+    Fold,
+    ListModel,
+    Variant,
+    fit_list_models,
+    rankings_of,
+    squared_loss,
+)
 from counterrank.policies import Policy, drawn_weight
 from counterrank.statistics import check_level
 
@@ -203,7 +211,7 @@ def _fit_model(log: RankingLog, model: str, seed: int) -> tuple[ListModel, Ints]
 def _make_side(
     log: RankingLog,
     model: ListModel,
-    fold: int | Ints,
+    fold: Fold,
     ranges: tuple[float, float],
     seeds: tuple[int, ...],
     metrics: Metrics,
@@ -223,7 +231,7 @@ def _make_side(
     return Side(log, unit, log.reward @ alpha - least, largest - least, least, drawn, rails)
 
 
-def list_value(log: RankingLog, model: ListModel, fold: int | Ints, least: float) -> ListValue:
+def list_value(log: RankingLog, model: ListModel, fold: Fold, least: float) -> ListValue:
     """Return a function of rows (b,) and rankings (b, D, K) that gives their expected total reward (b, D).
 
     `least` is subtracted from the reward, and the result is at least 0.

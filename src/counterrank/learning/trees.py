@@ -25,6 +25,7 @@ from counterrank.kernels.jit import jit
 from counterrank.learning import settings
 from counterrank.models import (
     ALL,
+    Fold,
     ListModel,
     Rankings,
     Variant,
@@ -172,7 +173,7 @@ class BoostedModel(ListModel):
         """Number of folds."""
         return self.first.folds
 
-    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def expected(self, rankings: Rankings, fold: Fold) -> Floats:
         """Return the expected reward of each slot (m, K)."""
         out = np.zeros(rankings.item.shape)
         folds = by_row(fold, self.folds, rankings.m)
@@ -185,11 +186,11 @@ class BoostedModel(ListModel):
                 values[row[in_fold], k[in_fold]] = self.trees[f].predict(table[in_fold])
         return out
 
-    def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def strength(self, rankings: Rankings, fold: Fold) -> Floats:
         """Return the first model's strengths (m, K)."""
         return self.first.strength(rankings, fold)
 
-    def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
+    def relevance(self, rankings: Rankings, fold: Fold = ALL) -> Floats:
         """Return the expected reward of each item alone in the first position (m, K), -inf for padding."""
         m, C = rankings.item.shape
         features, extra = (
@@ -202,7 +203,7 @@ class BoostedModel(ListModel):
         return np.where(rankings.item >= 0, value, -np.inf)
 
 
-def slot_columns(first: ListModel, rankings: Rankings, fold: int | Ints) -> Floats:
+def slot_columns(first: ListModel, rankings: Rankings, fold: Fold) -> Floats:
     """Return the columns of each slot without its position (m, K, p): score, rivals, context, features."""
     key = np.where(rankings.item >= 0, first.relevance(rankings, fold), 0.0)
     rivals = rivalry(first.strength(rankings, fold), rankings.lengths)

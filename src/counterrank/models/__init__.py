@@ -2,6 +2,7 @@
 
 from counterrank.models.base import (
     ALL,
+    Fold,
     History,
     ListModel,
     RewardModel,
@@ -49,6 +50,7 @@ __all__ = [
     "Stream",
     "rivalry",
     "ALL",
+    "Fold",
     "ClickModel",
     "LinearModel",
     "ListModel",

@@ -20,6 +20,8 @@ from counterrank.statistics import fold_deviations
 
 #: Stands for the model of all rows where a fold is asked for.
 ALL = -1
+#: The fold whose rows a fit has not seen: one number, or one per ranking.
+Fold = int | Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +40,7 @@ class History:
 class RewardModel(ABC):
     """A cross-fitted model of E[y_k | x, a_1..a_K].
 
-    `fold` names the fold whose rows the fit has not seen: one number, or one per ranking. A row's own
+    `fold` names the fold whose rows the fit has not seen. A row's own
     fold is its bucket modulo `folds`.
     """
 
@@ -58,10 +60,10 @@ class RewardModel(ABC):
         """What was fitted, for people."""
 
     @abstractmethod
-    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def expected(self, rankings: Rankings, fold: Fold) -> Floats:
         """Return the expected reward of each slot (m, K), zero in the padding."""
 
-    def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
+    def mean_under(self, batch: RankingLog, target: str, fold: Fold) -> Floats:
         """Return the mean of `expected` over the rankings of a target for each row (n, K)."""
         out, fold_of_row = np.empty(batch.action.shape), by_row(fold, self.folds, batch.n)
         for first in range(0, batch.n, PART):
@@ -74,7 +76,7 @@ class RewardModel(ABC):
         return out
 
     def corrected(
-        self, batch: RankingLog, target: str, fold: int | Ints, weights: Floats | None = None
+        self, batch: RankingLog, target: str, fold: Fold, weights: Floats | None = None
     ) -> Floats:
         """Return E_pi q_k + w_k (r_k - q_k) for each row (n, K); the mean alone without weights (n, K)."""
         mean = self.mean_under(batch, target, fold)
@@ -99,7 +101,7 @@ class RewardModel(ABC):
         return 0.0
 
     def history(
-        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
+        self, rankings: Rankings, reward: Floats, fold: Fold, alpha: Floats | None = None
     ) -> History:
         """Return expected rewards and surprises of rankings whose rewards (m, K) are known.
 
@@ -117,15 +119,15 @@ class ListModel(RewardModel):
     __slots__ = ()
 
     @abstractmethod
-    def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def strength(self, rankings: Rankings, fold: Fold) -> Floats:
         """Return what each slot's item is worth by itself (m, K), zero in the padding."""
 
     @abstractmethod
-    def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
+    def relevance(self, rankings: Rankings, fold: Fold = ALL) -> Floats:
         """Return a key to sort items by (m, K), -inf in the padding."""
 
 
-def by_row(fold: int | Ints, folds: int, m: int) -> Ints:
+def by_row(fold: Fold, folds: int, m: int) -> Ints:
     """Return the number of the fitted model of each ranking (m,); `ALL` is number `folds`."""
     fold_numbers = np.asarray(fold, dtype=np.int64)
     if fold_numbers.shape == (m,) and fold_numbers.min(initial=0) >= 0:
@@ -135,7 +137,7 @@ def by_row(fold: int | Ints, folds: int, m: int) -> Ints:
 
 
 def squared_loss(
-    model: RewardModel, rankings: Rankings, reward: Floats, fold: int | Ints, *, axis: int = 1
+    model: RewardModel, rankings: Rankings, reward: Floats, fold: Fold, *, axis: int = 1
 ) -> Floats:
     """Return (y_k - q_k)^2 summed over positions (m,) or rankings (K,), held out where `fold` is the row's own."""
     q = model.expected(rankings, fold)

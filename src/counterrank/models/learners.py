@@ -11,7 +11,7 @@ from counterrank.common.errors import EstimatorError, require
 from counterrank.common.records import Json
 from counterrank.data.encoding import context_columns
 from counterrank.data.source import Source, reporter
-from counterrank.models.base import RewardModel, by_row
+from counterrank.models.base import Fold, RewardModel, by_row
 from counterrank.models.rankings import Rankings, Stream, stream
 from counterrank.models.settings import DRAWS, LEARNER_FOLDS, LEARNER_ROWS
 
@@ -35,7 +35,7 @@ class LearnedModel(RewardModel):
         """Number of folds."""
         return len(self.models)
 
-    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def expected(self, rankings: Rankings, fold: Fold) -> Floats:
         """Return what the regressors predict for each slot (m, K)."""
         out, folds = np.zeros(rankings.item.shape), by_row(fold, self.folds, rankings.m)
         # A call of a regressor costs the same for one row and for a thousand: many rows at a time.

@@ -15,7 +15,7 @@ from counterrank.data.log import RankingLog
 from counterrank.data.source import Source, at_most
 from counterrank.kernels.jit import fill, jit, vector_jit
 from counterrank.models import settings
-from counterrank.models.base import RewardModel, by_row, squared_loss
+from counterrank.models.base import Fold, RewardModel, by_row, squared_loss
 from counterrank.models.columns import (
     Arrays,
     Layout,
@@ -64,7 +64,7 @@ class LinearModel(RewardModel):
         """Number of folds."""
         return self.layout.F
 
-    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def expected(self, rankings: Rankings, fold: Fold) -> Floats:
         """Return q (m, K): z' coef, through a sigmoid where the position is logistic."""
         x, row_fold = self.layout.requests(rankings.x), by_row(fold, self.folds, rankings.m)
         fit = self.layout.fits(row_fold, x[rankings.row])
@@ -75,7 +75,7 @@ class LinearModel(RewardModel):
             out[:, k] = np.where(rankings.item[:, k] >= 0, expit(out[:, k]), 0.0)
         return out
 
-    def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
+    def mean_under(self, batch: RankingLog, target: str, fold: Fold) -> Floats:
         """Return E_pi q_k (n, K)."""
         distribution = whole_distribution(batch, target)
         if distribution is None:

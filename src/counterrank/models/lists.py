@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from counterrank.common.arrays import Floats, Ints
 from counterrank.common.records import Json
 from counterrank.kernels.hashing import mixed
-from counterrank.models.base import RewardModel, by_row
+from counterrank.models.base import Fold, RewardModel, by_row
 from counterrank.models.rankings import Rankings
 
 #: Ratios tau^2 / sigma^2 that are tried, from lists that hardly differ to lists without noise.
@@ -82,7 +82,7 @@ class RepeatedLists(RewardModel):
         """Number of folds."""
         return len(self.mean) - 1
 
-    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def expected(self, rankings: Rankings, fold: Fold) -> Floats:
         """Return the expected reward of each position (m, K), zero in the padding."""
         keys = hashed(rankings, told_apart=self.told_apart)
         context, lists = _find(self.contexts, keys[0]), _find(self.lists, keys[1])

@@ -22,7 +22,7 @@ from counterrank.data.encoding import context_columns
 from counterrank.data.log import RankingLog
 from counterrank.kernels.jit import vector_jit
 from counterrank.models import settings
-from counterrank.models.base import RewardModel, by_row
+from counterrank.models.base import Fold, RewardModel, by_row
 from counterrank.models.columns import Layout, blocks_of, expected
 from counterrank.models.rankings import Rankings, whole_distribution
 
@@ -57,7 +57,7 @@ class VisibilityModel(RewardModel):
         """Number of folds."""
         return len(self.effect)
 
-    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def expected(self, rankings: Rankings, fold: Fold) -> Floats:
         """Return q (m, K), zero in the padding."""
         x, fold_of_row = self.layout.standardised(rankings.x), by_row(fold, self.folds, rankings.m)
         effects = self.effect, self.shift, self.visible
@@ -65,7 +65,7 @@ class VisibilityModel(RewardModel):
         rewards_of(rankings.item, x, rankings.row, fold_of_row, effects, self.product, q, slope)
         return q
 
-    def mean_under(self, batch: RankingLog, target: str, fold: int | Ints) -> Floats:
+    def mean_under(self, batch: RankingLog, target: str, fold: Fold) -> Floats:
         """Return E_pi q_k (n, K)."""
         distribution = whole_distribution(batch, target)
         # Dependent positions (a policy without replacement): only whole draws are its rankings.

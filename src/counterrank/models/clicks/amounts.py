@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from counterrank.common.arrays import Bools, Floats, Ints
 from counterrank.common.records import Json
-from counterrank.models.base import ALL, History, ListModel
+from counterrank.models.base import ALL, Fold, History, ListModel
 from counterrank.models.clicks.fit import fit_history, predictors, prepared
 from counterrank.models.clicks.likelihood import Family, mean_of, page_weights
 from counterrank.models.clicks.model import ClickModel, PredictorModel
@@ -39,7 +39,7 @@ class NumberModel(PredictorModel):
         """What was fitted, for people."""
         return {"model": "page" if self.page else "linear"} | self.predictor.details
 
-    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def expected(self, rankings: Rankings, fold: Fold) -> Floats:
         """Return the mean of each slot, or that of each page at its last slot (m, K)."""
         shown = rankings.item >= 0
         predicted = np.where(shown, self.predictor.with_place(rankings, fold), 0.0)
@@ -70,26 +70,26 @@ class AmountModel(ListModel):
             "amounts": self.amount.predictor.details,
         }
 
-    def expected(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def expected(self, rankings: Rankings, fold: Fold) -> Floats:
         """Return P(not zero) x mean amount at each slot (m, K)."""
         return self.clicks.expected(rankings, fold) * self.amount.expected(rankings, fold)
 
     def history(
-        self, rankings: Rankings, reward: Floats, fold: int | Ints, alpha: Floats | None = None
+        self, rankings: Rankings, reward: Floats, fold: Fold, alpha: Floats | None = None
     ) -> History:
         """Return expected rewards and their surprises."""
         worth = self.amount.expected(rankings, fold)
         return self.clicks.history(rankings, reward, fold, alpha, worth)
 
-    def strength(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def strength(self, rankings: Rankings, fold: Fold) -> Floats:
         """Return attraction x mean amount, in units of the typical amount (m, K)."""
         return self.clicks.strength(rankings, fold) * self._without_clicks(rankings, fold)
 
-    def relevance(self, rankings: Rankings, fold: int | Ints = ALL) -> Floats:
+    def relevance(self, rankings: Rankings, fold: Fold = ALL) -> Floats:
         """Return log odds of the attraction + log mean amount (m, K), -inf in the padding."""
         return self.clicks.relevance(rankings, fold) + np.log(self._without_clicks(rankings, fold))
 
-    def _without_clicks(self, rankings: Rankings, fold: int | Ints) -> Floats:
+    def _without_clicks(self, rankings: Rankings, fold: Fold) -> Floats:
         return mean_of(Family.GAMMA, self.amount.predictor(rankings, fold))
 
 
