@@ -19,7 +19,6 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from io import StringIO
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -374,15 +373,12 @@ TOY = {
 def bias_and_variance(*, weighs_both: bool) -> tuple[float, float]:
     """Return bias and variance of V_1 by enumeration, weighing both positions or the first alone."""
     p, mu, delta, sigma, n = TOY.values()
-    first = second = value = 0.0
-    for a1, a2 in product((0, 1), repeat=2):
-        target = [1 - p, p]
-        mean = mu + delta * a2
-        weight = 2 * target[a1] * (2 * target[a2] if weighs_both else 1.0)
-        first += 0.25 * weight * mean
-        second += 0.25 * weight**2 * (mean**2 + sigma**2)
-        value += target[a1] * target[a2] * mean
-    return first - value, (second - first**2) / n
+    first, second = np.indices((2, 2))
+    target, mean = np.array([1 - p, p]), mu + delta * second
+    weight = 2 * target[first] * (2 * target[second] if weighs_both else 1.0)
+    value = float((target[first] * target[second] * mean).sum())
+    estimate, squares = (weight * mean).mean(), weight**2 * (mean**2 + sigma**2)
+    return float(estimate) - value, float(squares.mean() - estimate**2) / n
 
 
 #: The models of the table, whether they weigh both positions, and their printed bias and variance.
