@@ -171,7 +171,7 @@ class Change:
         return (
             self.says,
             f"`reproduce {self.figure}`, {errors.seeds(self.names)}",
-            f"{self.high:g} over {self.low:g}: {ours}",
+            f"{self.high:,g} over {self.low:,g}: {ours}",
             "yes" if held else "**no**",
             *(self._elsewhere(other) for other in elsewhere),
         )
@@ -235,7 +235,7 @@ def told_error(by_figure: dict[str, Errors], elsewhere: Sequence[Elsewhere]) -> 
     """Return the line of A4: the error of the told bias, .5 against .1."""
     low, high = "aips (oracle .1)", "aips (oracle .5)"
     parts = [
-        f"{name} = {x:g}: {text(by_figure[figure].ratio(high, low, x))}"
+        f"{name} = {x:,g}: {text(by_figure[figure].ratio(high, low, x))}"
         for figure, name, xs in TOLD_ERRORS
         for x in xs
     ]

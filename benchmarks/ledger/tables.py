@@ -62,8 +62,8 @@ def claims_table(folder: Path, where: Errors) -> str:
     if "real-world" in there:
         lines += real_world(there["real-world"])
     main = [there[name] for name in MAIN if name in there]
-    if len(main) == len(MAIN) and all(errors.has("aips", "aips (printed)") for errors in main):
-        lines += [without_truth(main, where), searches(main, where)]
+    if len(main) == len(MAIN):
+        lines += [without_truth(main, where), searches(where)]
     return markdown(HEAD, sorted(lines, key=_order))
 
 
@@ -105,8 +105,8 @@ def run_time(errors: Errors, figure: str) -> tuple[str, ...]:
             times[name] = rows["seconds"][cell] + rows["drawing"][cell]
         number = ratio_of_means(times[TOLD], times["ips"])
         factors.append(number[0])
-        parts.append(f"{parameter} = {x:g}: {text(number)}")
-    verdict = "yes, in order of magnitude" if 10 < min(factors) and max(factors) < 100 else "**no**"
+        parts.append(f"{parameter} = {x:,g}: {text(number)}")
+    verdict = "yes, in order of magnitude" if 5 < min(factors) and max(factors) < 100 else "**no**"
     return (
         f"Table {table}: AIPS takes {published} times as long as IPS over {parameter}",
         f"`reproduce {figure}`, {errors.seeds(('ips', TOLD))}",
@@ -126,13 +126,13 @@ def real_world(errors: Errors) -> Iterator[tuple[str, ...]]:
     four = results.wins({name: squared[name] for name in results.PAPERS_FIELD})
     every = results.wins(squared)
     command, paper = f"`reproduce real-world`, {n}", results.PAPERS_AIPS
-    own = (
-        f"{four[paper]:.0%} (best: {_best(four)}) of the paper's four; of all {len(every)} {every[paper]:.0%} "
-        f"(best: {_best(every)}; `aips` {every['aips']:.0%}, `auto` {every['auto']:.0%})"
-    )
-    elsewhere = ("original logs are not public", "simulated logs of its shape")
+    own = f"{four[paper]:.0%} among the paper's four (best: {_best(four)})"
+    if len(every) > len(four):
+        own += f"; {every[paper]:.0%} among all {len(every)} (best: {_best(every)})"
+    elsewhere = ("not run", "not run")
+    verdict = "**not on simulated logs of its shape**; the original ones are not public"
     yield ("Figure 5: AIPS with PAS-IF is best in 76 % of the trials on a real A/B test", command, own,
-           "**not on these logs**", *elsewhere)  # fmt: skip
+           verdict, *elsewhere)  # fmt: skip
     ratios = [
         results.cvar(squared[paper], alpha) / results.cvar(squared["rips"], alpha)
         for alpha in (0.1, 0.3, 0.5)
@@ -140,7 +140,7 @@ def real_world(errors: Errors) -> Iterator[tuple[str, ...]]:
     spread = _bootstrap(squared[paper], squared["rips"], 0.3)
     yield ("Figure 5: its CVaR is 30 % below that of RIPS", command,
            f"CVaR of AIPS over that of RIPS at alpha .3: {text((ratios[1], spread))}",
-           "yes" if max(ratios) < 0.7 else "**not on these logs**", *elsewhere)  # fmt: skip
+           "yes" if max(ratios) < 0.7 else verdict, *elsewhere)  # fmt: skip
 
 
 def _best(wins: dict[str, float]) -> str:
@@ -191,14 +191,15 @@ def without_truth(figures: Sequence[Errors], where: Errors) -> tuple[str, ...]:
     )
 
 
-def searches(figures: Sequence[Errors], where: Errors) -> tuple[str, ...]:
+def searches(where: Errors) -> tuple[str, ...]:
     """Return the line of Algorithm 1: random partitions against an exhaustive search."""
     names = ("aips (printed)", "aips")
+    ratios = [where.ratio(*names, x)[0] for x in where.points]
     return (
         "Algorithm 1 needs its random partitions (MSE over that of an exhaustive search, both from the log alone)",
-        f"the same, {min(e.seeds(names) for e in figures)}",
-        over_points(figures, *names),
-        "no difference",
+        f"`reproduce docs/evidence/where-aips-helps.toml`, {where.seeds(names)}",
+        f"{len(ratios)} worlds: {text(geometric(ratios))}",
+        "not compared",
         *(in_worlds(where, kind, *names) for kind in ("text", "random")),
     )
 
@@ -223,30 +224,42 @@ def figure_table(folder: Path, name: str) -> str:
 def short3(value: float) -> str:
     """Return four decimals, or three digits of a larger number.
 
-    >>> short3(0.00912), short3(1.1836)
-    ('0.0091', '1.18')
+    >>> short3(0.00912), short3(1.1836), short3(0.0000421)
+    ('0.0091', '1.18', '0.000042')
     """
+    if value < 0.001:
+        return short(value)
     return f"{value:.4f}" if value < 0.1 else f"{value:.3g}"
 
 
 def agreement(folder: Path) -> str:
-    """Return how many published values are how near to ours."""
-    found: dict[str, list[float]] = {"classic": [], "told": []}
+    """Return how many published values are how near to ours, figure by figure."""
+    lines = []
     for figure in MAIN:
         errors = of_figure(folder, figure)
         assert errors is not None
+        gaps: dict[bool, list[float]] = {False: [], True: []}
         for name in ESTIMATORS[:5]:
             for x in errors.points:
                 theirs = results.published(figure, "mse", name, x)
                 if theirs is not None:
-                    kind = "told" if name == TOLD else "classic"
-                    found[kind].append(abs(errors.mse(name, x)[0] / theirs - 1.0))
-    near = {kind: np.array(gaps) for kind, gaps in found.items()}
-    return (
-        f"For IPS, IIPS, RIPS and AIPS (true) {_within(near['classic'], 0.03)} published values of figures 2 to 4 are "
-        f"within 3 % of ours. For AIPS {_within(near['told'], 0.25)} are within 25 % and "
-        f"{_within(near['told'], 0.05)} within 5 %."
+                    gaps[name == TOLD].append(abs(errors.mse(name, x)[0] / theirs - 1.0))
+        classic, oracle = np.array(gaps[False]), np.array(gaps[True])
+        lines.append(
+            (
+                f"`{figure}`, {errors.seeds(ESTIMATORS[:5])}",
+                *(_within(classic, share) for share in (0.03, 0.25)),
+                *(_within(oracle, share) for share in (0.03, 0.25)),
+            )
+        )
+    head = (
+        "figure, seeds",
+        "IPS, IIPS, RIPS, AIPS (true): within 3 %",
+        "25 %",
+        "AIPS: within 3 %",
+        "25 %",
     )
+    return markdown(head, lines)
 
 
 def _within(gaps: Any, share: float) -> str:
