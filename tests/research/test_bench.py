@@ -242,7 +242,7 @@ def test_the_protocol_of_the_documentation_names_what_is_there():
     protocol = bench.Protocol.read(
         SOURCE.parents[2] / "docs" / "evidence" / "where-aips-helps.toml"
     )
-    assert sum(len(bench.worlds(text)) for text in protocol.worlds) == 28
+    assert sum(len(bench.worlds(text)) for text in protocol.worlds) == 25
     names = [method.name for method in bench.methods(protocol.estimators)]
     assert len(names) == 15 and protocol.seeds
 
