@@ -81,7 +81,7 @@ def metric_results(metric_table: MetricTable) -> tuple[MetricResult, ...]:
     levels = dict.fromkeys(options.targets, options.level)
     if len(metrics) > 1:
         for target in levels:
-            lifts = [table.lift(metric, target)[0] for metric in metrics]
+            lifts = [contrast(*table.pair(metric, target))[0] for metric in metrics]
             levels[target] = simultaneous_level(correlations(lifts), options.level)
     return tuple(_result(metric, metric_table, levels) for metric in metrics)
 
@@ -145,8 +145,7 @@ def _ratio_estimate(metric: Metric, target: str, metric_table: MetricTable) -> E
     )
     numerator = judgements[0].fits.recommended[target]
     solution = table.solutions[numerator]
-    value = table.metric(metric, target)
-    base = value if target == table.baseline else table.metric(metric, table.baseline)
+    value, base = table.pair(metric, target)
     flags: tuple[str, ...] = ()
     share = metric_table.uncertainty(metric, target)
     if share > NEAR_ZERO:
@@ -157,7 +156,7 @@ def _ratio_estimate(metric: Metric, target: str, metric_table: MetricTable) -> E
         )
         flags = (Message("denominator-near-zero", text),)
     missing = [
-        table.estimate(judgement.fits.recommended[name]).not_estimable
+        judgement.recommended[name].not_estimable
         for judgement in judgements
         for name in (target, options.baseline or target)
     ]

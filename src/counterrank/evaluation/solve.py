@@ -1,7 +1,7 @@
 """The third stage of an evaluation: the sums are solved once, and every lift is an operation on the solutions.
 
     table.value(metric, target)          a metric under a policy, as a quantity
-    table.lift(metric, target)           its lift over the baseline, and the relative lift
+    table.pair(metric, target)           it and the baseline, whose difference is the lift
     table.estimate(fit)                  what an estimator says, with intervals
     table.groups[column, label]          the table of a group of rows
 
@@ -26,7 +26,7 @@ from counterrank.evaluation.request import Options
 from counterrank.evaluation.sweep import Group, SweepSums
 from counterrank.evaluation.verdict import scale_of
 from counterrank.metrics import IMPRESSIONS, Measure, Metric
-from counterrank.statistics import ONCE, ColumnSums, Looks, Quantity, contrast
+from counterrank.statistics import ONCE, ColumnSums, Looks, Quantity
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +76,10 @@ class Table:
         parts = [self.value(measure, target) for measure in metric.measures]
         return parts[0] if len(parts) == 1 else parts[0] / parts[1]
 
-    def lift(self, metric: Metric, target: str) -> tuple[Quantity, Quantity]:
-        """Return the lift of a metric over the baseline, and the relative lift."""
+    def pair(self, metric: Metric, target: str) -> tuple[Quantity, Quantity]:
+        """Return a metric under a target and under the baseline, whose difference is the lift."""
         value = self.metric(metric, target)
-        base = value if target == self.baseline else self.metric(metric, self.baseline)
-        return contrast(value, base)
+        return value, value if target == self.baseline else self.metric(metric, self.baseline)
 
     def base(self, fit: Fit) -> Solution | None:
         """Return the solution of the same estimator for the baseline, where there is one."""
