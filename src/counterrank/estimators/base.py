@@ -214,10 +214,7 @@ class Estimate(Record):
             value.sample.n,
             level,
             Lift(
-                lift.value,
-                lift.stderr,
-                lift.low,
-                lift.high,
+                *lift.figures,
                 lifts_by_position,
                 relative.value,
                 relative.low,

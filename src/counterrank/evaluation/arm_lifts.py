@@ -177,10 +177,7 @@ class ArmLifts:
         ):
             earned = UNKNOWN if values is None else values[0].number(self.level, self.looks)
             yield Segment(
-                earned.value,
-                earned.stderr,
-                earned.low,
-                earned.high,
+                *earned.figures,
                 column=column,
                 label=label,
                 target=reading.to,

@@ -129,8 +129,7 @@ def path_of(target: str, estimates: Mapping[Fit, Estimate]) -> tuple[OrderPoint,
                 OrderPoint(
                     estimate.value,
                     estimate.stderr,
-                    estimate.low,
-                    estimate.high,
+                    *estimate.interval(),
                     order=order,
                     ess=estimate.ess,
                     estimator=estimate.estimator,
@@ -154,10 +153,7 @@ def compare(
     numbers = [gap.number(level, looks, len(pairs)) for gap in gaps]
     return tuple(
         Comparison(
-            number.value,
-            number.stderr,
-            number.low,
-            number.high,
+            *number.figures,
             better=better.target,
             than=than.target,
             bias_allowance=gap.allowance,
@@ -175,8 +171,7 @@ def segment_table(
         Segment(
             estimate.value,
             estimate.stderr,
-            estimate.low,
-            estimate.high,
+            *estimate.interval(),
             column=column,
             label=label,
             target=estimate.target,
@@ -223,8 +218,7 @@ def lifts_in_groups(
             continue
         shown, wide = (lift[0].number(level, looks, family) for family in (1, len(pairs)))
         adjusted |= {"adjusted_low": wide.low, "adjusted_high": wide.high}
-        ends = shown.value, shown.stderr, shown.low, shown.high
-        rows.append(SegmentLift(*ends, relative=lift[1].value, **adjusted))
+        rows.append(SegmentLift(*shown.figures, relative=lift[1].value, **adjusted))
     return rows
 
 

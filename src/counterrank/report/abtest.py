@@ -110,7 +110,7 @@ def _metric(test: ABTest, metric: ArmMetric) -> MetricResult:
         chosen = lifts.get(arm.name)
         lift, relative = (chosen.lift, chosen.relative) if chosen else (Number(0.0), Number(0.0))
         ends = relative.value, relative.low, relative.high
-        difference = Lift(lift.value, lift.stderr, lift.low, lift.high, (), *ends)
+        difference = Lift(*lift.figures, (), *ends)
         name = NAMES[chosen.headline] if chosen else "mean"
         sizes = float(arm.units), arm.rows
         estimates.append(

@@ -250,6 +250,11 @@ class Number(Record):
         """Length of the interval."""
         return self.high - self.low
 
+    @property
+    def figures(self) -> tuple[float, float, float, float]:
+        """Value, standard error and both ends: what records of more than a number begin with."""
+        return self.value, self.stderr, self.low, self.high
+
 
 _NOTHING = np.zeros(0)
 Q = TypeVar("Q", bound="Quantity")
