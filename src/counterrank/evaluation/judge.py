@@ -36,29 +36,20 @@ from counterrank.evaluation.verdict import (
 class Judgement:
     """What is said of one metric: the estimates that were asked for, and what follows from them.
 
-    `recommended` are those of each target, `ranges` how far a wrong propensity moves them; `groups` are the
-    recommended estimates of each target in groups of rows, `segments` the table of them.
+    `shown` are the estimates of the result, the others only judge them; `recommended` are those of each target,
+    `ranges` how far a wrong propensity moves them; `groups` are the recommended estimates of each target in
+    groups of rows, `segments` the table of them.
     """
 
     fits: MetricFits
     estimates: dict[Fit, Estimate]
+    shown: tuple[Estimate, ...]
+    recommended: dict[str, Estimate]
     ranges: dict[str, Sensitivity]
     verdict: Verdict
     comparisons: tuple[Comparison, ...]
     groups: dict[str, dict[Group, Estimate]]
     segments: tuple[Segment, ...]
-
-    @property
-    def shown(self) -> tuple[Estimate, ...]:
-        """The estimates of the result; the others only judge them."""
-        return tuple(
-            estimate for fit, estimate in self.estimates.items() if not fit.diagnostic_only
-        )
-
-    @property
-    def recommended(self) -> dict[str, Estimate]:
-        """The recommended estimate of each target."""
-        return {target: self.estimates[fit] for target, fit in self.fits.recommended.items()}
 
 
 def judge(
@@ -110,6 +101,8 @@ def judge(
     return Judgement(
         fits,
         estimates,
+        tuple(estimate for fit, estimate in estimates.items() if not fit.diagnostic_only),
+        {target: estimates[fit] for target, fit in fits.recommended.items()},
         ranges,
         verdict(no_better(findings_of, options.baseline)),
         compare(table, fits, options.level, options.looks) if several else (),
