@@ -1,8 +1,6 @@
 """counterrank abtest: a test that ran, with every row read for every ranker."""
 
-import click
-
-from counterrank.cli.calls import Call, command
+from counterrank.cli.calls import Call, command, exit_if, not_shipped
 
 _ABTEST = """Examples:
 
@@ -27,10 +25,6 @@ def abtest(call: Call) -> None:
     result = call.run(abtest, **call.settings)
     call.deliver(result)
     if not result.valid:
-        click.echo("the test is not valid: its arms cannot be compared", err=True)
-    elif call.get("require") and result.decision.action != "ship":
-        why = "; ".join(reason.text for reason in result.decision.reasons)
-        click.echo(f"the decision is {result.decision.action}, ship was required: {why}", err=True)
-    else:
-        return
-    raise click.exceptions.Exit(1)
+        exit_if("the test is not valid: its arms cannot be compared")
+    if call.get("require"):
+        exit_if(not_shipped(result.decision))

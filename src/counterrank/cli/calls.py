@@ -212,6 +212,21 @@ def _dated(result: Any) -> Any:
     return replace(result, provenance=replace(provenance, created=now))
 
 
+def not_shipped(decision: Any) -> str:
+    """Return why a decision is not to ship; nothing where it is."""
+    if decision.action == "ship":
+        return ""
+    why = "; ".join(finding.text for finding in decision.reasons)
+    return f"the decision is {decision.action}, ship was required: {why}"
+
+
+def exit_if(unmet: str) -> None:
+    """End the command with exit code 1 where something was not met, and say what."""
+    if unmet:
+        click.echo(unmet, err=True)
+        raise click.exceptions.Exit(1)
+
+
 def missing_option(name: str) -> click.UsageError:
     """Return the error of an option that is needed, as the command line or the job has it."""
     option = OPTIONS[name]

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from counterrank.cli.calls import Call, command, missing_option
+from counterrank.cli.calls import Call, command, exit_if, missing_option, not_shipped
 from counterrank.cli.console import say, showing_progress, write
 from counterrank.common.options import OPTIONS, READING, Kind
 
@@ -61,16 +61,12 @@ def evaluate(call: Call) -> None:
     result = result.called(**{role: word for role, word in words.items() if word})
     call.deliver(result)
     # Last: a job that fails its requirement still has its report.
-    required, decision, level = call.get("require"), result.decision, result.verdict.level
-    unmet = ""
-    if required == "ship" and decision.action != "ship":
-        why = "; ".join(finding.text for finding in decision.reasons)
-        unmet = f"the decision is {decision.action}, ship was required: {why}"
-    elif required and required != "ship" and not meets(level, required):
-        unmet = f"evidence is {level}, {required} was required{_too_weak(result.verdict, required)}"
-    if unmet:
-        click.echo(unmet, err=True)
-        raise click.exceptions.Exit(1)
+    required, verdict = call.get("require"), result.verdict
+    if required == "ship":
+        exit_if(not_shipped(result.decision))
+    elif required and not meets(verdict.level, required):
+        weak = _too_weak(verdict, required)
+        exit_if(f"evidence is {verdict.level}, {required} was required{weak}")
 
 
 def _too_weak(verdict: Any, required: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from counterrank.cli.calls import Call, command
+from counterrank.cli.calls import Call, command, exit_if
 
 _EPILOG = """Examples:
 
@@ -40,9 +40,7 @@ def learn(call: Call) -> None:
         result.save(str(out))
     written = partial(result.to_json, policy=os.path.basename(str(out)) if certified else None)
     call.deliver(result, written)
-    if not certified:
-        click.echo(str(result.certificate), err=True)
-        raise click.exceptions.Exit(1)
+    exit_if("" if certified else str(result.certificate))
 
 
 def _range(value: Any) -> tuple[float, float]:
