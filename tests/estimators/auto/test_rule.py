@@ -23,6 +23,7 @@ from counterrank.estimators.auto.rule import (
     expected_squares,
     half_of_lift,
     left_open,
+    shorter,
     threshold,
 )
 from counterrank.estimators.auto.solution import Members, MemberTable, solution_of
@@ -270,6 +271,14 @@ def test_the_interval_moves_continuously_to_whole_rankings_as_theirs_gets_shorte
     assert np.abs(np.diff(centres)).max() < 0.01
     halves = [half_of_lift(given(e), d) for e, d in zip(errors, found, strict=True)]
     assert np.abs(np.diff(halves)).max() < 0.02
+
+
+def test_of_two_intervals_the_much_shorter_one_is_taken_as_it_is():
+    given = summary([1.5, 1.6, 9.0, 2.0], [0.0, 0.2, 0.1, 0.01], **MODELLED)
+    lists, whole = (Decision.centred(given, np.eye(4)[member], {}) for member in (1, 3))
+    assert shorter(given, lists, whole, 0.0) is whole is shorter(given, whole, lists, 0.0)
+    # Of the same length, both count half.
+    assert shorter(given, lists, lists, 0.0).centre.tolist() == lists.centre.tolist()
 
 
 @pytest.mark.parametrize("error", [0.03, 0.05, 0.2])
