@@ -307,6 +307,12 @@ def correlated(variances, covariance, values, **changes):
     )
 
 
+def test_a_step_that_takes_variance_away_is_taken_as_a_whole_and_not_further():
+    # Beyond the member the variance would still fall; the lift so far varies with -1.67 times the step.
+    given = correlated((1.0, 0.3), 0.5, [1.0, 1.4])
+    assert adaptive(given, np.array([1.0, 0.0, 0.0]), np.array([-1.0, 1.0, 0.0])) == 1.0
+
+
 @pytest.mark.parametrize("d", [-3.0, -0.4, 0.0, 0.4, 1.0, 5.0])
 def test_own_position_weights_move_the_estimate_by_the_formula(d):
     """V = 1, Var(own) = 1.6 and a covariance of 0.5: s^2 = 1.6, c = -0.5."""
