@@ -58,7 +58,7 @@ class Earned:
         self.lift, self.relative = lift, relative
 
     def __sub__(self, _):
-        return SimpleNamespace(number=lambda *_: self.lift)
+        return SimpleNamespace(number=lambda _, looks, family: self.lift(family))
 
     def relative_to(self, _):
         return SimpleNamespace(interval=lambda *_: self.relative)
@@ -70,6 +70,15 @@ def test_the_decision_waits_where_the_relative_lift_may_be_zero(relative_low, ac
     low, high, relative_high, sign = 0.1, 2.0, 0.2, 1.0
     if turned:
         low, high, relative_low, relative_high = -high, -low, -relative_high, -relative_low
-    values = Earned(Number(sign, 1.0, low, high), (relative_low, relative_high)), None
+    values = Earned(lambda _: Number(sign, 1.0, low, high), (relative_low, relative_high)), None
     standings = {"new": standing(values, "reliable", 0.95, ONCE, 1, lower_is_better=turned)}
     assert decision("clicks", standings).action == action
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_several_candidates_the_end_that_ships_is_the_joint_one_and_the_other_the_one_that_is_shown(
+    turned,
+):
+    values = Earned(lambda family: Number(0.0, 1.0, -family, family), (math.nan, math.nan)), None
+    ends = standing(values, "reliable", 0.95, ONCE, 3, lower_is_better=turned)
+    assert ends == (-3, 1, "reliable")
