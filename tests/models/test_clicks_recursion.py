@@ -75,13 +75,13 @@ def _random(seed, m=40, K=4, items=6, folds=2):
         np.exp(rng.normal(size=(folds, K, K + 1))),
         np.exp(rng.normal(size=(folds, items + 1))),
     )
-    skip = skipped(np.where(item >= 0, rng.random((m, K)), 0.0), lengths)
-    left = skip, rng.normal(size=folds)
+    left = np.where(item >= 0, rng.random((m, K)), 0.0), rng.normal(size=folds)
     return rng, lengths, item, attraction, odds, after, *left, rng.integers(0, folds, m)
 
 
-def _table(i, item, attraction, odds, after, skip, power, fold):
-    K, gone = item.shape[1], power[fold[i]] * skip[i]
+def _table(i, item, attraction, odds, after, strength, power, fold):
+    length = np.array([(item[i] >= 0).sum()])
+    K, gone = item.shape[1], power[fold[i]] * skipped(strength[[i]], length)[0]
     chance = np.zeros((K, K + 1))
     for k in range(K):
         chance[k, 0] = attraction[i, k] / (1 + odds[fold[i], k, 0] * np.exp(gone[k, 0]))
@@ -97,13 +97,13 @@ def _table(i, item, attraction, odds, after, skip, power, fold):
 
 def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
     rng, lengths, item, attraction, *parts, fold = _random(1)
-    odds, after, skip, power = parts
+    odds, after, strength, power = parts
     seen, shown = Examination(odds, after, power), (item, lengths, fold)
     m, K = item.shape
     chances = np.stack([_table(i, item, attraction, *parts, fold) for i in range(m)])
     one, two = np.zeros((m, K)), np.zeros((m, K))
     none = np.empty((0, K))
-    click_history(attraction, skip, seen, shown, none, none.astype(int), one, none)
+    click_history(attraction, strength, seen, shown, none, none.astype(int), one, none)
     for i in range(m):
         forward(chances[i], lengths[i], np.zeros(K + 1), two[i])
     np.testing.assert_allclose(one, two, atol=1e-14)
@@ -112,7 +112,7 @@ def test_factored_and_tabulated_chances_agree_and_padding_stays_zero():
     click = np.where(item >= 0, rng.random((m, K)) < 0.5, 0.0)
     first, second = np.zeros((m, K + 1)), np.zeros((m, K + 1))
     again = np.zeros((m, K))
-    click_history(attraction, skip, seen, shown, gain, last_click(click), again, first)
+    click_history(attraction, strength, seen, shown, gain, last_click(click), again, first)
     np.testing.assert_array_equal(again, one)
     for i in range(m):
         ahead, state = np.zeros((K + 1, K + 1)), 0
@@ -244,7 +244,7 @@ def _by_hand(model, rankings, numbers, fold):
     """Chances of a click (m, K, K + 1) given the last one, slot by slot."""
     rich, first = model.predictor, model.predictor.first
     x = (rankings.x[rankings.row, 0] - 0.2) / 1.5
-    skip, attraction = np.zeros((len(numbers), SLOTS, 2)), np.zeros(numbers.shape)
+    strength, attraction = np.zeros((2, *numbers.shape))
     for i, length in enumerate(rankings.lengths):
         strong = np.zeros(length)
         for k in range(length):
@@ -260,8 +260,8 @@ def _by_hand(model, rankings, numbers, fold):
             at = rich.parameters.table[fold[i], numbers[i, k]]
             v = at[0] + at[1] * x[i] + others @ rich.parameters.beta[fold[i]]
             attraction[i, k] = 1 / (1 + np.exp(-v))
-        skip[i, :length] = skipped(strong[None], np.array([length]))[0]
-    read = model.examination.odds, model.examination.after, skip, model.examination.power, fold
+        strength[i, :length] = strong
+    read = model.examination.odds, model.examination.after, strength, model.examination.power, fold
     return np.stack([_table(i, numbers, attraction, *read) for i in range(len(numbers))])
 
 

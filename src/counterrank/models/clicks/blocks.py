@@ -146,13 +146,14 @@ def _summed(slots: Slots, weights: Floats, shown: int) -> tuple[BlockSums, Float
         rows = slice(start, start + _AT_ONCE)
         uu, uv, vv = weights[:, rows, None]
         columns = np.column_stack([slots.read[rows], _shown(slots, rows)])
-        by_v, by_u = vv * columns, uv * columns
-        by_v[:, :1], by_u[:, :1] = uv * columns[:, :1], uu * columns[:, :1]
+        by_v, reading = vv * columns, columns[:, 0]
+        by_v[:, 0] = uv[:, 0] * reading
         block[1:] += by_v[:, 1:].T @ columns
-        block[0] += by_u.T @ columns[:, 0]
+        block[0, 0] += float(uu[:, 0] @ reading**2)
+        block[0, 1:] += (uv[:, 0] * reading) @ columns[:, 1:]
         x = slots.x[slots.row[rows]]
         each_slot = np.ascontiguousarray(weights[:, rows])
-        sum_blocks(slots.item[rows], slots.cell[rows], x, by_v, by_u, each_slot, sums)
+        sum_blocks(slots.item[rows], slots.cell[rows], x, columns, by_v, each_slot, sums)
     block[1:, 0] = block[0, 1:]
     return sums, block
 

@@ -22,7 +22,6 @@ from counterrank.models.clicks.competition import (
     last_click,
     rest_of_page,
     rivalry,
-    skipped,
 )
 from counterrank.models.clicks.kernels.predictors import (
     FitTable,
@@ -434,14 +433,12 @@ class ClickModel(PredictorModel):
         strength = rankings.cached(
             ("strength", alone, digest(folds)), lambda: alone.strength(rankings, folds)
         )
-        attraction, skip = strength, np.zeros((m, K, 2))
-        q, ahead = np.zeros((m, K)), np.zeros((m, K + 1))
+        attraction, q, ahead = strength, np.zeros((m, K)), np.zeros((m, K + 1))
         if alone is not self.predictor:
-            skip = skipped(strength, rankings.lengths)
             values = self.predictor(rankings, folds, strength)
             attraction = np.where(rankings.item >= 0, sigmoid(values), 0.0)
         shown = self.predictor.encoding.numbers(rankings), rankings.lengths, folds
-        click_history(attraction, skip, self.examination, shown, gain, last, q, ahead)
+        click_history(attraction, strength, self.examination, shown, gain, last, q, ahead)
         return q, ahead
 
 

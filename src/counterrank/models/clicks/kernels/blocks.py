@@ -22,20 +22,27 @@ class BlockSums(NamedTuple):
 
 @vector_jit
 def sum_blocks(
-    item: Ints, cell: Ints, x: Floats, by_v: Floats, by_u: Floats, weights: Floats, sums: BlockSums
+    item: Ints,
+    cell: Ints,
+    x: Floats,
+    columns: Floats,
+    by_v: Floats,
+    weights: Floats,
+    sums: BlockSums,
 ) -> None:
     """Add some slots to the sums.
 
-    x (N, w) multiplies the numbers of the item; `by_v` and `by_u` (N, c) are the shared columns times the
-    curvature by v and by u; `weights` (3, N) are the curvature: uu, uv, vv.
+    x (N, w) multiplies the numbers of the item; `columns` (N, c) are reading and what is shared, and `by_v`
+    these times the curvature by v; `weights` (3, N) are the curvature: uu, uv, vv.
     """
     width, c = x.shape[1], by_v.shape[1]
     for s in range(len(item)):
         a, k = item[s], cell[s]
         uu, uv, vv = weights[0, s], weights[1, s], weights[2, s]
         sums.cell[k] += uu
-        for j in range(c):
-            sums.cell_shown[k, j] += by_u[s, j]
+        sums.cell_shown[k, 0] += uu * columns[s, 0]
+        for j in range(1, c):
+            sums.cell_shown[k, j] += uv * columns[s, j]
         for i in range(width):
             value = x[s, i]
             sums.item_cell[a, i, k] += uv * value

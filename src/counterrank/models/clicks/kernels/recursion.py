@@ -11,14 +11,19 @@ import numpy as np
 
 from counterrank.common.arrays import Floats, Ints
 from counterrank.kernels.jit import jit
+from counterrank.models.clicks.settings import SETTINGS
 
 
 class Examination(NamedTuple):
-    """Parameters of examination by fit: exp(-t_kl) (F, K, K + 1), exp(-h) (F, I + 1), power of reading (F,)."""
+    """Parameters of examination by fit: exp(-t_kl) (F, K, K + 1), exp(-h) (F, I + 1), power of reading (F,).
+
+    `missed` is the least share of readers who skip an item they see.
+    """
 
     odds: Floats
     after: Floats
     power: Floats
+    missed: float = SETTINGS.missed
 
 
 @jit
@@ -57,20 +62,24 @@ def _chances(
     after: Floats,
     item: Ints,
     length: int,
-    skip: Floats,
+    strength: Floats,
     power: float,
+    least: float,
     held: Floats,
     chance: Floats,
 ) -> None:
     """Write s(v_k) s(t_kl + h + power read) into chance (K, K + 1).
 
-    `odds` (K, K + 1) are exp(-t_kl), `after` (I + 1,) is exp(-h), `skip` (K, 2) comes from `skipped`, and
-    `held` is room for K numbers.
+    `odds` (K, K + 1) are exp(-t_kl), `after` (I + 1,) is exp(-h), `strength` (K,) is what `skipped` reads,
+    whose odds are computed here, and `held` is room for K numbers.
     """
+    gone, since, left, passed = 1.0, 1.0, 0.0, 1.0
     for k in range(length):
         # Models without competition have a power of zero: skipped items tell them nothing.
-        gone = np.exp(power * skip[k, 0]) if power != 0.0 else 1.0
-        since = np.exp(power * skip[k, 1]) if power != 0.0 else 1.0
+        if k > 0 and power != 0.0:
+            missed = max(1.0 - strength[k - 1], least)
+            left, passed = 1.0 + left / missed, passed / missed
+            gone, since = (left / k) ** power, passed**power
         if k > 0:
             held[k - 1] = after[item[k - 1]] / since
         chance[k, 0] = attraction[k] / (1.0 + odds[k, 0] * gone)
@@ -82,7 +91,7 @@ def _chances(
 @jit
 def click_history(
     attraction: Floats,
-    skip: Floats,
+    strength: Floats,
     examination: Examination,
     shown: tuple[Ints, Ints, Ints],
     gain: Floats,
@@ -93,7 +102,8 @@ def click_history(
     """Write P(click at k) (m, K) into q, and V_k at the observed last click `last` (m, K) into out (m, K + 1).
 
     `shown` are items by number (m, K), lengths (m,) and the fit that each ranking is asked of (m,).
-    `gain` (m, K) is what a click at k is worth; without rows of it nothing is written into out.
+    `strength` (m, K) is that of the items by themselves. `gain` (m, K) is what a click at k is worth;
+    without rows of it nothing is written into out.
     """
     item, lengths, fold = shown
     m, K = item.shape
@@ -107,8 +117,9 @@ def click_history(
             examination.after[f],
             item[i],
             lengths[i],
-            skip[i],
+            strength[i],
             examination.power[f],
+            examination.missed,
             held,
             chance,
         )
