@@ -213,13 +213,7 @@ class Estimate(Record):
             solution.ess,
             value.sample.n,
             level,
-            Lift(
-                *lift.figures,
-                lifts_by_position,
-                relative.value,
-                relative.low,
-                relative.high,
-            ),
+            Lift(*lift.figures, lifts_by_position, relative.value, relative.low, relative.high),
             flags,
             details,
             solution.moments,
@@ -232,9 +226,8 @@ class Estimate(Record):
             unreached=solution.unreached,
             traits=solution.traits,
         )
-        if solution.not_estimable:
-            return estimate.without_evidence(solution.not_estimable)
-        return estimate
+        reason = solution.not_estimable
+        return estimate.without_evidence(reason) if reason else estimate
 
     def __str__(self) -> str:
         """Return one line: value, interval, and how many warnings."""

@@ -233,15 +233,9 @@ def decide(lifts: ArmLifts, *, practical: float, rows_a_day: float | None) -> Ar
         stopped = dict.fromkeys(candidates, "stop")
         return ArmDecision("stop", broken, None, stopped, practical=practical)
     values = {name: lifts.values(primary, pair, lifts.table) for name, pair in candidates.items()}
+    rules = "reliable", lifts.level, lifts.looks, len(candidates)
     standings = {
-        name: standing(
-            pair,
-            "reliable",
-            lifts.level,
-            lifts.looks,
-            len(candidates),
-            lower_is_better=primary.lower_is_better,
-        )
+        name: standing(pair, *rules, lower_is_better=primary.lower_is_better)
         for name, pair in values.items()
     }
     guardrails = [result for rails in lifts.guardrails.values() for _, result in rails]

@@ -291,8 +291,7 @@ def open_source(
     """
     condition = None if where is None else Where.parse(where)
     kind, (names, columns, arrays) = _kind_of(log), _targets(targets)
-    if engine not in (None, "local", kind):
-        _check_engine(engine, kind)
+    _check_engine(engine, kind)
     source: Source
     if kind in ("log", "source"):
         refuse_unread(reading)
@@ -301,8 +300,8 @@ def open_source(
             raise ConfigError("this log has been opened; give where to scan_log, which opens it")
         if kind == "log":
             # A text names one of the log's targets, which may get another name here.
-            arrays = {**{name: log.target(column) for name, column in columns.items()}, **arrays}
-            source = _in_memory(already, names, arrays, condition)
+            renamed = {name: log.target(column) for name, column in columns.items()}
+            source = _in_memory(already, names, renamed | arrays, condition)
     else:
         named = names or reading.get("target_lists") or reading.get("scores")
         if needs_targets and kind == "path" and not named:
@@ -326,8 +325,7 @@ def open_source(
         else:
             source = _read(log, kind, options, format, names, arrays, condition)
     # Only when none were named: the first rows of a source may take a pass to read.
-    names = names or tuple(source.first.targets)
-    if needs_targets and not names:
+    if not (names := names or tuple(source.first.targets)) and needs_targets:
         raise ConfigError(_NO_TARGET)
     return source, names
 
@@ -411,6 +409,8 @@ def _kind_of(log: Any) -> str:
 
 
 def _check_engine(engine: Any, kind: str) -> None:
+    if engine in (None, "local", kind):
+        return
     if isinstance(engine, str) and engine not in ENGINES:
         raise ConfigError(f"there is no engine '{engine}'; use {', '.join(ENGINES)}")
     if kind != "path":

@@ -126,18 +126,14 @@ def fit_list_models(
     plain = tuple(dict.fromkeys(Variant(extra=variant.extra) for variant in variants))
 
     def numbers(
-        family: Family,
-        values: Floats,
-        kept_variants: tuple[Variant, ...],
-        centre: float,
-        unit: float,
+        family: Family, values: Floats, variants: tuple[Variant, ...], centre: float, unit: float
     ) -> tuple[NumberModel, ...]:
         # The prior's spreads are in units of the typical number.
         standard = np.where(rewarded, (values - centre) / unit, 0.0)
         fitted = rankings.cached(
-            ("numbers", family, page, kept_variants, _digest(standard, fold), seed),
+            ("numbers", family, page, variants, _digest(standard, fold), seed),
             lambda: predictors(
-                prepared(family, rankings, standard, fold, folds, seed, page=page), kept_variants
+                prepared(family, rankings, standard, fold, folds, seed, page=page), variants
             ),
         )
         return tuple(NumberModel(predictor, family, centre, unit, page) for predictor in fitted)
@@ -163,10 +159,8 @@ def fit_list_models(
         return clicks
     typical = float(reward[shown & (reward > 0.0)].mean())
     amount_variants = tuple(dict.fromkeys(Variant(extra=model.variant.extra) for model in clicks))
-    amounts = {
-        model.variant.extra: model
-        for model in numbers(family, reward, amount_variants, 0.0, typical)
-    }
+    fitted = numbers(family, reward, amount_variants, 0.0, typical)
+    amounts = {model.variant.extra: model for model in fitted}
     return tuple(AmountModel(model, amounts[model.variant.extra]) for model in clicks)
 
 

@@ -304,52 +304,26 @@ def _fitted(
     rows: ClickRows, variant: Variant, fitted: dict[Variant, Predictor], count: int
 ) -> Predictor:
     """Return the predictor of a variant, one of `count`, from those fitted before."""
-    encoding, rivals, rival_count = rows.encoding, None, 0
+    encoding, rivals = rows.encoding, None
     columns, read = encoding.columns(rows.rankings, rows.x, variant.extra), np.zeros(rows.y.shape)
     # A variant with competition starts at the same one without it, others at the widest so far.
     narrower = [fitted[v] for v in fitted if not v.competition]
     first = fitted[Variant(extra=variant.extra)] if variant.competition else None
-    before = first or (narrower[-1] if narrower else None)
+    before, alone = first or (narrower[-1] if narrower else None), columns.shape[2]
     if first is not None:
-        # Strengths are estimated from clicks. Every fit therefore reads those of a row from the fit
-        # that left the row's fold out; else a column would contain the row's own clicks.
-        strength = first.strength(rows.rankings, rows.fold)
-        competing = first.competition(rows.rankings, strength)
-        if rows.family is Family.CLICKS:
-            read = reading(skipped(strength, rows.rankings.lengths), rows.click)
-        rivals, rival_count = (
-            ColumnScaling.fitted(competing[rows.rankings.item >= 0]),
-            competing.shape[2],
-        )
-        columns = np.concatenate([columns, rivals.apply(competing)], axis=2)
-    slots, widths = rows.slots(columns, read), encoding.widths(variant, rival_count)
+        columns, read, rivals = _beside_rivals(rows, columns, first)
+    slots, widths = (
+        rows.slots(columns, read),
+        encoding.widths(variant, columns.shape[2] - alone),
+    )
     prior, p = prior_of(rows, widths), sum(size for _, size in widths)
-    climb, rounds = Climb(rows, prior), SETTINGS.rounds
-    share = 1.0 / (count * (1 + rows.folds))
-    theta = np.tile(prior.mean, (rows.folds + 1, 1))
+    climb, theta = Climb(rows, prior), np.tile(prior.mean, (rows.folds + 1, 1))
     if before is not None:
         prior.spread, climb.dispersion = before.spread.copy(), before.dispersion
-        theta, rounds = _widened(before.parameters, p), 1
-    start, steps, near = theta[-1].copy(), [], before is not None
-    apart = len(slots.y) // SETTINGS.start_slots
+        theta = _widened(before.parameters, p)
+    share = 1.0 / (count * (1 + rows.folds))
+    climb, steps = _climbed(climb, slots, theta, share, near=before is not None)
     d = slots.x.shape[1] - 1
-    if apart > 1 and before is None:
-        # Far from the maximum some of the rows are enough for most of the way.
-        steps.append(climb(theta[-1], slots.sample(apart), 1, near=False))
-        climb, rounds, near = replace(climb, blocks=None, scaling=None), rounds - 1, True
-    steps.append(climb(theta[-1], slots, rounds, near=near))
-    reporter().step(share)
-    # New columns change a fold's parameters about as they change those of all rows.
-    theta[:-1] += theta[-1] - start
-
-    def fit_fold(f: int) -> int:
-        newton_steps = climb.leaving_out(f, theta[f], slots)
-        reporter().step(share)
-        return newton_steps
-
-    # Folds read what all rows have set and write parameters of their own, so that threads change nothing.
-    threads = default_threads() if len(slots.y) > SETTINGS.slots_alone else 1
-    steps.extend(map_in_order(range(rows.folds), fit_fold, threads=threads))
     details: Json = {
         "folds": rows.folds,
         "rows": rows.rankings.m,
@@ -374,6 +348,22 @@ def _fitted(
         if climb.scaling is None
         else _gain(theta[-1], slots, climb.scaling, encoding.by_place),
     )
+
+
+def _beside_rivals(
+    rows: ClickRows, columns: Floats, alone: Predictor
+) -> tuple[Floats, Floats, ColumnScaling]:
+    """Return columns with those of the other items beside them, what was read, and the scaling of the new ones.
+
+    Strengths are estimated from clicks. Every fit therefore reads those of a row from the fit of `alone` that
+    left the row's fold out; else a column would contain the row's own clicks.
+    """
+    strength, read = alone.strength(rows.rankings, rows.fold), np.zeros(rows.y.shape)
+    competing = alone.competition(rows.rankings, strength)
+    if rows.family is Family.CLICKS:
+        read = reading(skipped(strength, rows.rankings.lengths), rows.click)
+    rivals = ColumnScaling.fitted(competing[rows.rankings.item >= 0])
+    return np.concatenate([columns, rivals.apply(competing)], axis=2), read, rivals
 
 
 def _gain(theta: Floats, slots: Slots, scaling: Scaling, by_place: bool) -> float:
@@ -467,3 +457,31 @@ class Climb:
             enough=enough,
             near=near,
         )
+
+
+def _climbed(
+    climb: Climb, slots: Slots, theta: Floats, share: float, *, near: bool
+) -> tuple[Climb, list[int]]:
+    """Write the parameters (F + 1, P) of the folds and of all rows; return the Newton steps of each fit.
+
+    `share` is the part of the work that one fit is; `near` says that `theta` is that of a narrower model.
+    """
+    start, steps, rounds = theta[-1].copy(), [], 1 if near else SETTINGS.rounds
+    apart, folds = len(slots.y) // SETTINGS.start_slots, len(theta) - 1
+    if apart > 1 and not near:
+        # Far from the maximum some of the rows are enough for most of the way.
+        steps.append(climb(theta[-1], slots.sample(apart), 1, near=False))
+        climb, rounds, near = replace(climb, blocks=None, scaling=None), rounds - 1, True
+    steps.append(climb(theta[-1], slots, rounds, near=near))
+    reporter().step(share)
+    # New columns change a fold's parameters about as they change those of all rows.
+    theta[:-1] += theta[-1] - start
+
+    def fit_fold(f: int) -> int:
+        newton_steps = climb.leaving_out(f, theta[f], slots)
+        reporter().step(share)
+        return newton_steps
+
+    # Folds read what all rows have set and write parameters of their own, so that threads change nothing.
+    threads = default_threads() if len(slots.y) > SETTINGS.slots_alone else 1
+    return climb, [*steps, *map_in_order(range(folds), fit_fold, threads=threads)]

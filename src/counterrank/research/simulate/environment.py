@@ -425,12 +425,8 @@ def random(  # noqa: PLR0913
     (10, 10)
     """
     one_of("form", form, get_args(Form))
-    for option, value, least in (
-        ("K", K, 1),
-        ("actions", actions, 2),
-        ("d", d, 1),
-        ("seed", seed, 0),
-    ):
+    sizes = {"K": (K, 1), "actions": (actions, 2), "d": (d, 1), "seed": (seed, 0)}
+    for option, (value, least) in sizes.items():
         whole(option, value, least)
     as_published = form == "published"
     rng = np.random.default_rng([seed, 23])
