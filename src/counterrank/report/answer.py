@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import PurePath
+from typing import NamedTuple
 
 from counterrank.common.findings import WRONG
 from counterrank.common.texts import plural
@@ -199,34 +200,57 @@ def forests(reading: Reading) -> list[Forest]:
 
     The primary comes first in each; then guardrails that are broken or open, safe ones, other metrics.
     """
-    named = _named(reading)
-    if len(named) > MOST_METRICS:
-        named[1:] = sorted(named[1:], key=lambda entry: _urgency(reading, entry[2]))
-    first, further = named[:MOST_METRICS], named[MOST_METRICS:]
+    measures = _measures(reading)
+    primary, *others = measures
+    if len(measures) > MOST_METRICS:
+        others.sort(key=lambda measure: min(map(_gravity, measure.rails), default=len(GRAVE)))
     size = MOST_METRICS - 1
-    folded = (further[start : start + size] for start in range(0, len(further), size))
-    return [
-        _forest(reading, metrics) for metrics in (first, *([named[0], *chunk] for chunk in folded))
-    ]
-
-
-def _urgency(reading: Reading, metric: MetricResult) -> int:
-    rails = (rail for rail in reading.result.guardrails if rail.metric == metric.name)
-    return min(map(_gravity, rails), default=len(GRAVE))
+    starts = range(0, max(len(others), 1), size)
+    return [_forest(reading, [primary, *others[start : start + size]]) for start in starts]
 
 
 _NO_ENDS = (math.nan, math.nan)
-_Named = tuple[str, str, MetricResult]
 
 
-def _forest(reading: Reading, metrics: Sequence[_Named]) -> Forest:
+class Measure(NamedTuple):
+    """A metric as the picture shows it."""
+
+    name: str
+    unit: str
+    metric: MetricResult
+    rails: Sequence[GuardrailResult]
+    #: Its lifts mean something in per cent.
+    relative: bool
+
+
+def _measures(reading: Reading) -> list[Measure]:
+    """Return every metric with its name and unit in words, the primary first."""
+    result, measures = reading.result, []
+    secondary = [metric for metric in result.metrics if metric.recommended and not metric.primary]
+    for metric in (reading.metric, *secondary):
+        plain_unit = metric.unit in ("per ranking", "")
+        lifts = [metric.estimate(target.name).lift for target in reading.candidates]
+        valued = [lift for lift in lifts if known(lift.value)]
+        measures.append(
+            Measure(
+                reading.reward if metric is reading.metric else metric.name,
+                f"per {reading.ranking}" if plain_unit else metric.unit,
+                metric,
+                [rail for rail in result.guardrails if rail.metric == metric.name],
+                bool(valued) and all(known(lift.relative_low) for lift in valued),
+            )
+        )
+    return measures
+
+
+def _forest(reading: Reading, measures: Sequence[Measure]) -> Forest:
     targets = in_order(reading)
     cells = {
-        target.name: [_cell(reading, target, metric) for metric in metrics] for target in targets
+        target.name: [_cell(reading, target, measure) for measure in measures] for target in targets
     }
     columns = [
-        _column(reading, metric, [cells[target.name][place] for target in targets], len(metrics))
-        for place, metric in enumerate(metrics)
+        _column(reading, measure, [cells[target.name][place] for target in targets], len(measures))
+        for place, measure in enumerate(measures)
     ]
     unit = "in per cent" if columns[0].unit == "%" else f"in {columns[0].unit}"
     return Forest(
@@ -240,48 +264,30 @@ def _forest(reading: Reading, metrics: Sequence[_Named]) -> Forest:
     )
 
 
-def _named(reading: Reading) -> list[_Named]:
-    """Return every metric with its name and unit in words, the primary first."""
-    ranking, result = reading.ranking, reading.result
-    secondary = [metric for metric in result.metrics if metric.recommended and not metric.primary]
-    metrics = [result.metric(), *secondary]
-    units = [f"per {ranking}" if m.unit in ("per ranking", "") else m.unit for m in metrics]
-    names = [reading.reward, *(metric.name for metric in secondary)]
-    return list(zip(names, units, metrics, strict=True))
-
-
-def _shares(reading: Reading, metric: MetricResult) -> bool:
-    """Return whether lifts of a metric mean something in per cent."""
-    lifts = [metric.estimate(target.name).lift for target in reading.candidates]
-    valued = [lift for lift in lifts if known(lift.value)]
-    return bool(valued) and all(known(lift.relative_low) for lift in valued)
-
-
-def _cell(reading: Reading, target: Target, named: _Named) -> Row | None:
+def _cell(reading: Reading, target: Target, measure: Measure) -> Row | None:
     """Return the lift of a policy in a metric, with what its guardrail says of it."""
-    name, _, metric = named
+    metric, relative = measure.metric, measure.relative
     estimate = metric.estimate(target.name)
     lift: Lift = estimate.lift
     if estimate.not_estimable or not known(lift.value) or target.missing:
         return None
-    relative, grade = _shares(reading, metric), metric.verdict.level_of(target.name)
-    rails = _rails(reading, target, metric)
-    worst = min(rails, key=_gravity) if rails else None
+    grade = metric.verdict.level_of(target.name)
+    rails = [rail for rail in measure.rails if rail.target == target.name]
     guardrail = next(
         (rail for rail in rails if not rail.column and rail.relative == relative), None
     )
     scale = 100.0 if relative else 1.0
     row = interval_row(
-        name,
+        measure.name,
         lift,
         outcome(*lift.decisive, lower_is_better=metric.lower_is_better),
         relative=relative,
         note=grade,
         faded=grade == "insufficient",
-        status=worst.status if worst else "",
+        status=min(rails, key=_gravity).status if rails else "",
         hints=[_amount(reading, lift, metric)],
         outer=(scale * guardrail.low, scale * guardrail.high) if guardrail else _NO_ENDS,
-        second=reading.seconds.get((target.name, name)),
+        second=reading.seconds.get((target.name, measure.name)),
     )
     return replace(row, reach=row.reach or NO_INTERVAL)
 
@@ -296,25 +302,15 @@ def _gravity(rail: GuardrailResult) -> int:
     return GRAVE.index(rail.status)
 
 
-def _rails(reading: Reading, target: Target, metric: MetricResult) -> list[GuardrailResult]:
-    return [
-        rail
-        for rail in reading.result.guardrails
-        if rail.target == target.name and rail.metric == metric.name
-    ]
-
-
-def _column(reading: Reading, named: _Named, cells: Sequence[Row | None], metrics: int) -> Column:
+def _column(
+    reading: Reading, measure: Measure, cells: Sequence[Row | None], metrics: int
+) -> Column:
     """Return a metric with the axis that holds its intervals, the limit that matters, and its guardrail."""
-    name, unit, metric = named
-    relative, practical = (
-        _shares(reading, metric),
-        reading.result.provenance.options.get("practical"),
-    )
+    name, unit, metric, rails, relative = measure
+    practical = reading.result.provenance.options.get("practical")
     base = metric.value if reading.over_logger else metric.estimate(reading.result.baseline).value
     owner = "today" if reading.over_logger else reading.baseline
     way = "lower is better" if metric.lower_is_better else "higher is better"
-    rails = [rail for rail in reading.result.guardrails if rail.metric == metric.name]
     limits = dict.fromkeys(
         f"{limit_of(rail)}{f' by {column_name(rail.column)}' if rail.column else ''}"
         for rail in rails

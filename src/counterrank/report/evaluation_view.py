@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from counterrank.common.findings import FAILED, Finding
+from counterrank.common.findings import FAILED, SEVERITY, Finding, Outcome
 from counterrank.estimators import Estimate, Form, Lift, parse
 from counterrank.evaluation import Evaluation
 from counterrank.report.document import PAGE, Mark, Row
@@ -57,11 +57,14 @@ class Reading:
         #: A second reading of the lift of a target in a metric, where there is one.
         self.seconds: dict[tuple[str, str], Row] = {}
         self.metric = metric = result.metric()
-        #: What is refuted in the log, causes first: nothing else is to be believed before this is mended. What
-        #: a cause explains is not among it.
+        #: The findings of the audit by what they came to; what a cause explains is folded into it.
+        self.findings: dict[Outcome, list[Finding]] = {status: [] for status in SEVERITY}
+        for finding in result.audit:
+            if not finding.explained_by:
+                self.findings[finding.status].append(finding)
+        #: What is refuted, causes first: nothing else is to be believed before this is mended.
         self.failed = sorted(
-            (finding for finding in result.audit if finding.status is FAILED and finding.stands),
-            key=lambda finding: (not finding.where, not finding.explains),
+            self.findings[FAILED], key=lambda finding: (not finding.where, not finding.explains)
         )
         #: All estimates that have a value.
         self.estimates = [estimate for estimate in metric.estimates if known(estimate.value)]

@@ -3,7 +3,7 @@
 import json
 
 from counterrank.checks import Audit
-from counterrank.common.findings import TITLES, WARNED, Finding
+from counterrank.common.findings import FAILED, PASSED, SKIPPED, TITLES, WARNED, Finding
 from counterrank.common.texts import comma_separated
 from counterrank.report.document import (
     BRIEF,
@@ -68,21 +68,21 @@ def document(audit: Audit, detail: int = PAGE) -> Document:
 
 def health(reading: Reading) -> list[Block]:
     """Return the tally, what failed, asks and warns, and one click away what passed and what a log cannot show."""
-    audit = reading.result.audit
+    audit, findings = reading.result.audit, reading.findings
     if not audit:
         return []
     # What the page has above already is not said twice.
-    failed = audit.failed[1:] if reading.failed else audit.failed
-    warned = sorted(audit.warned, key=lambda finding: finding.kind != "question")
-    quiet = [*audit.passed, *audit.skipped] if reading.detail >= PAGE else []
-    return section(
-        "Health of the log",
-        "health",
-        Paragraph(f"{tally(audit)} checks of the log", "counts", detail=BRIEF),
-        *(note(finding, detail=BRIEF) for finding in (*failed, *warned)),
-        Fold(f"{len(quiet)} checks that passed or had nothing to look at", [*map(note, quiet)]),
-        Fold("What no log can answer: consider it before you ship", [*map(Note, CHECKLIST)]),
-    )
+    failed = findings[FAILED][1:] if reading.failed else []
+    warned = sorted(findings[WARNED], key=lambda finding: finding.kind != "question")
+    blocks: list[Block] = [Paragraph(f"{tally(audit)} checks of the log", "counts", detail=BRIEF)]
+    blocks += [note(finding, detail=BRIEF) for finding in (*failed, *warned)]
+    if reading.detail >= PAGE:
+        quiet = [*map(note, (*findings[PASSED], *findings[SKIPPED]))]
+        blocks += [
+            Fold(f"{len(quiet)} checks that passed or had nothing to look at", quiet),
+            Fold("What no log can answer: consider it before you ship", [*map(Note, CHECKLIST)]),
+        ]
+    return section("Health of the log", "health", *blocks)
 
 
 def counted_checks(number: int) -> str:
