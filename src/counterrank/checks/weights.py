@@ -326,12 +326,13 @@ def _judge_group_weights(tally: Tally, subject: Subject) -> Findings:
             down_the_page=subject.down_the_page,
         )
         tests += int((~np.isnan(results[name, kind][2])).sum())
-    low = {
-        key: np.nan_to_num(p, nan=1.0) * max(tests, 1) <= LIMITING
-        for key, (*_, p) in results.items()
-    }
+    low, blamed = {}, set()
+    for name, kind in results:
+        p = results[name, kind][2]
+        low[name, kind] = np.nan_to_num(p, nan=1.0) * max(tests, 1) <= LIMITING
+        if low[name, kind].any():
+            blamed.add(name)
     # Where one target alone is off, its probabilities are wrong and not the log.
-    blamed = {name for (name, _), wrong in low.items() if wrong.any()}
     alone = len(blamed) == 1 < len(subject.targets)
     for (name, kind), tested in results.items():
         table = tables[name, kind]

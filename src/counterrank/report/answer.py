@@ -201,12 +201,12 @@ def forests(reading: Reading) -> list[Forest]:
     The primary comes first in each; then guardrails that are broken or open, safe ones, other metrics.
     """
     measures = _measures(reading)
-    primary, *others = measures
+    primary, *secondary = measures
     if len(measures) > MOST_METRICS:
-        others.sort(key=lambda measure: min(map(_gravity, measure.rails), default=len(GRAVE)))
+        secondary.sort(key=lambda measure: min(map(_gravity, measure.rails), default=len(GRAVE)))
     size = MOST_METRICS - 1
-    starts = range(0, max(len(others), 1), size)
-    return [_forest(reading, [primary, *others[start : start + size]]) for start in starts]
+    starts = range(0, max(len(secondary), 1), size)
+    return [_forest(reading, [primary, *secondary[start : start + size]]) for start in starts]
 
 
 _NO_ENDS = (math.nan, math.nan)

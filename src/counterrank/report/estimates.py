@@ -26,7 +26,7 @@ from counterrank.report.document import (
     section,
 )
 from counterrank.report.evaluation_view import Reading, Target, column_name, family, known_bias
-from counterrank.report.forest import Column, Forest, Line, around_zero, outcome
+from counterrank.report.forest import Column, Forest, Line, around_zero, lines_of, outcome
 from counterrank.report.words import NONE, count, known, percent, plain, sentence, span, width
 from counterrank.statistics import Number
 
@@ -121,9 +121,10 @@ def _error(best: Number | Estimate, number: Number | Estimate) -> float:
 
 #: What estimators rest on, in the order they are shown.
 _GROUPS = {
-    "weights": ("From weights alone", "no model of the reward"),
-    "model": ("With a model of the reward", "weights correct what the model gets wrong"),
-    "biased": ("Biased if items affect each other", "shown for comparison"),
+    "best": "Recommended",
+    "weights": "From weights alone",
+    "model": "With a model of the reward",
+    "biased": "Biased if items affect each other",
 }
 
 
@@ -160,33 +161,23 @@ def _agreement(reading: Reading, targets: Sequence[Target]) -> Forest:
         known(estimate.lift.relative_low) for target in targets for estimate in target.estimates
     )
     recommended = {target.best.estimator for target in targets}
-    names = dict.fromkeys(
-        [*recommended, *(estimate.estimator for target in targets for estimate in target.estimates)]
-    )
-    groups = {name: "best" if name in recommended else family(name) for name in names}
+    columns = [
+        {row.estimator: _by(target, row, relative=relative) for row in target.estimates}
+        for target in targets
+    ]
     lines = []
-    for group in ("best", *_GROUPS):
-        for name in (name for name in names if groups[name] == group):
-            cells = [_by(target, name, relative=relative) for target in targets]
-            title = "Recommended" if group == "best" else _GROUPS[group][0]
-            lines.append(
-                Line(
-                    label=name,
-                    note=known_bias(name) if group == "biased" else "",
-                    group=title,
-                    cells=cells,
-                )
-            )
+    for line in lines_of(columns):
+        group = "best" if line.label in recommended else family(line.label)
+        note = known_bias(line.label) if group == "biased" else ""
+        lines.append(replace(line, note=note, group=_GROUPS[group]))
+    lines.sort(key=lambda line: [*_GROUPS.values()].index(line.group))
     unit = "%" if relative else reading.unit
     wholes = [interval_row(target.name, target.lift, relative=relative) for target in targets]
     return side_by_side("agreement", "Lift by estimator", targets, lines, unit, wholes)
 
 
-def _by(target: Target, name: str, *, relative: bool) -> Row | None:
-    estimate = next((e for e in target.estimates if e.estimator == name), None)
-    if estimate is None:
-        return None
-    lift = estimate.lift
+def _by(target: Target, estimate: Estimate, *, relative: bool) -> Row:
+    lift, name = estimate.lift, estimate.estimator
     # One column, one number of digits: those that the recommended estimate's error supports.
     error = width(target.lift) if known(width(target.lift)) else width(lift)
     return interval_row(
@@ -261,22 +252,16 @@ def order_path(reading: Reading) -> list[Block]:
         "How many items must be weighted together? Flat: items do not affect each other. A drift: they "
         "do. A funnel: there are too few rows to tell."
     )
-    paths = {
-        target.name: (target, rows)
-        for target in reading.targets
-        if len(rows := _path(reading, target)) > 1
-    }
+    paths = {target.name: _path(reading, target) for target in reading.targets}
+    paths = {name: rows for name, rows in paths.items() if len(rows) > 1}
     if not paths:
         return []
-    shared = [row for _, rows in paths.values() for row in rows.values()]
-    names = dict.fromkeys(name for _, rows in paths.values() for name in rows)
+    shared = [row for rows in paths.values() for row in rows.values()]
     forest = Forest(
         kind="order-path",
         caption=f"Order path, in {reading.unit}",
         columns=[_value_column(reading, name, shared) for name in paths],
-        lines=[
-            Line(label=name, cells=[rows.get(name) for _, rows in paths.values()]) for name in names
-        ],
+        lines=lines_of([*paths.values()]),
         measure="",
     )
     told = [
@@ -474,18 +459,13 @@ def positions(reading: Reading) -> list[Block]:
 
 def _by_position(reading: Reading) -> Forest:
     targets = [target for target in reading.candidates if target.lift.by_position]
-    lines = []
-    for place in range(max((len(target.lift.by_position) for target in targets), default=0)):
-        cells = [
-            _at_position(reading, target, place) if place < len(target.lift.by_position) else None
-            for target in targets
-        ]
-        lines.append(Line(label=f"position {place + 1}", cells=cells))
+    columns = []
+    for target in targets:
+        cells, error = {}, target.lift.by_position[0].stderr
+        for place, amount in enumerate(target.lift.by_position, start=1):
+            number = normal(amount.value, amount.stderr, reading.level)
+            mark = outcome(number.low, number.high)
+            cells[f"position {place}"] = interval_row(target.name, number, mark, error=error)
+        columns.append(cells)
+    lines = lines_of(columns)
     return side_by_side("positions", "Lift by position", targets, lines, reading.unit)
-
-
-def _at_position(reading: Reading, target: Target, place: int) -> Row:
-    amount = target.lift.by_position[place]
-    number = normal(amount.value, amount.stderr, reading.level)
-    error = target.lift.by_position[0].stderr
-    return interval_row(target.name, number, outcome(number.low, number.high), error=error)

@@ -7,7 +7,7 @@ policies.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -126,6 +126,12 @@ class Line:
         label = f"{STATES[self.state].badge}: {self.label}" if self.state else self.label
         text = ", ".join([*numbers, *([self.note] if self.note else [])])
         return spaced(f"{label}: {text}." if text else f"{label}.", self.cause)
+
+
+def lines_of(columns: Sequence[Mapping[str, Row]]) -> list[Line]:
+    """Return a line for each name in any of the columns, with what each column has under it."""
+    names = dict.fromkeys(name for column in columns for name in column)
+    return [Line(label=name, cells=[column.get(name) for column in columns]) for name in names]
 
 
 def second_words(row: Row | None) -> str:

@@ -7,7 +7,7 @@ from counterrank.estimators import Estimate
 from counterrank.evaluation import SamplePlan, Sensitivity
 from counterrank.report.document import AxisScale, Block, Mark, Row, Table, section
 from counterrank.report.evaluation_view import Reading
-from counterrank.report.forest import Column, Forest, Line
+from counterrank.report.forest import Column, Forest, lines_of
 from counterrank.report.words import count, known, percent, plain, roughly, short
 
 WEIGHT_COLUMNS = (
@@ -33,19 +33,15 @@ def weights(reading: Reading) -> list[Block]:
         and known(estimate.ess)
         and reading.log.n
     }
-    names = dict.fromkeys(name for _, name in reports)
-    cells = {
-        name: [
-            _share(reading, *reports.get((target.name, name), ())[:1]) for target in reading.targets
-        ]
-        for name in names
-    }
+    cells: dict[str, dict[str, Row]] = {target.name: {} for target in reading.targets}
+    for (target, name), (estimate, _) in reports.items():
+        cells[target][name] = _share(reading, estimate)
     scale = AxisScale(-2.0, 108.0)
     columns = [
         Column(name=target.name, scale=scale, ticks=[50.0, 100.0], unit="% of the rows")
         for target in reading.targets
     ]
-    lines = [Line(label=name, cells=row) for name, row in cells.items()]
+    lines = lines_of([*cells.values()])
     caption = "Rows that carry information, in per cent of all"
     aid = "The fewer rows carry an estimate, the more it depends on single ones."
     forest = Forest(
@@ -70,10 +66,8 @@ def weights(reading: Reading) -> list[Block]:
     )
 
 
-def _share(reading: Reading, estimate: Estimate | None = None) -> Row | None:
+def _share(reading: Reading, estimate: Estimate) -> Row:
     """Return the share of rows that carry an estimate."""
-    if estimate is None:
-        return None
     share = min(estimate.ess / reading.log.n, 1.0)
     shown, name = percent(share), estimate.estimator
     tip = f"{name}\n{shown} of the rows, {count(estimate.ess)}"
