@@ -187,3 +187,10 @@ def test_tables_with_names_that_nothing_reads_are_refused():
     assert set(several.with_targets({"new": half[:, :1]}).dists) == {"propensity", "new", "old"}
     with pytest.raises(LogError, match=r"categories has 'x_1'.*did you mean 'x_0'"):
         cr.RankingLog(**given, context=half[:, :1], categories={"x_1": ("a", "b")})
+
+
+def test_columns_by_name_may_be_none():
+    half = [[0.5, 0.5]] * 2
+    lists = {"action": [[0, 1], [1, 0]], "reward": [[1, 0], [0, 1]], "propensity": half}
+    log = cr.RankingLog(**lists, targets=None, dists=None, columns=None)
+    assert (log.targets, log.dists, log.columns) == ({}, {}, {})

@@ -227,9 +227,9 @@ class RankingLog:
             unit: ArrayLike | None = None,
             behavior: ArrayLike | None = None,
             behavior_masks: Mapping[str, ArrayLike] = ...,
-            targets: Mapping[str, Probabilities | ArrayLike] = ...,
-            dists: Mapping[str, ArrayLike] = ...,
-            columns: Mapping[str, ArrayLike] = ...,
+            targets: Mapping[str, Probabilities | ArrayLike] | None = None,
+            dists: Mapping[str, ArrayLike] | None = None,
+            columns: Mapping[str, ArrayLike] | None = None,
             context_names: Sequence[str] = (),
             categories: Mapping[str, Sequence[str]] = ...,
             action_names: Sequence[str] | None = None,
@@ -246,6 +246,9 @@ class RankingLog:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
+        # None, as for other columns that a log does not have.
+        for name in filter(lambda name: getattr(self, name) is None, _BY_NAME):
+            put(self, name, {})
         action = validation.actions(self.action)
         put(self, "action", action)
         put(self, "lengths", validation.lengths(action, start=self.start))
