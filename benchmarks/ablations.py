@@ -28,9 +28,9 @@ from counterrank.research.simulate.worlds import parameters
 _IN = "counterrank.models."
 
 
-def _plain(source: Any, *, seed: int, rich: bool) -> Training | None:
+def _plain(source: Any, *, seed: int, rich: bool, shared: Any) -> Training | None:
     """Return the sums of a ridge without products of counts and context."""
-    return train(source, seed=seed, rich=False)
+    return train(source, seed=seed, rich=False, shared=shared)
 
 
 def _alone(rankings: Rankings) -> tuple[Variant, ...]:

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from counterrank.data.encoding import ContextMoments
+from counterrank.data.source import MemorySource
+from counterrank.models import linear, settings
 from counterrank.models.columns import Grouping, Layout, count_slots, pair_slots
-from counterrank.models.grams import grams_of
-from counterrank.models.linear import newton_sums
+from counterrank.models.grams import grams_of, shared_grams
+from counterrank.models.linear import newton_sums, train
 from counterrank.models.rankings import draw_rankings
 from counterrank.research.simulate import random
 
@@ -103,6 +105,51 @@ def test_sums_of_a_newton_step_equal_the_naive_ones(log, slots):
     np.testing.assert_allclose(found[..., -1, :-1], slope, atol=1e-10)
     parts = [newton_sums(part, layout, coef) for part in batch.chunks(77)]
     np.testing.assert_allclose(sum(parts[1:], parts[0]), found, atol=1e-10)
+
+
+def test_other_rewards_of_the_same_rows_share_what_does_not_depend_on_them(log):
+    layout, shared = layout_of(log, cross=True, squares=1), {}
+    other = log.changed(reward=np.where(log.action >= 0, log.reward**2 + log.action, 0.0))
+    first, second = (
+        shared_grams(MemorySource(rows, threads=1), layout, "gram", shared) for rows in (log, other)
+    )
+    assert second.gram is first.gram
+    for found, rows in ((first, log), (second, other)):
+        alone = grams_of(rows, layout)
+        for name in ("gram", "cover", "square", "rows"):
+            np.testing.assert_allclose(
+                getattr(found, name), getattr(alone, name), rtol=1e-10, atol=1e-10
+            )
+
+
+def test_layouts_of_different_groups_share_no_sums(log):
+    layouts = [
+        layout_of(log, groups=groups)
+        for groups in (
+            None,
+            Grouping(0, np.zeros(1)),
+            Grouping(1, np.zeros(1)),
+            Grouping(1, np.ones(1)),
+        )
+    ]
+    assert len({layout.key for layout in layouts}) == len(layouts)
+
+
+def test_newton_steps_that_would_change_nothing_are_not_made(log, monkeypatch):
+    clicks = log.changed(reward=(log.reward > np.median(log.reward)).astype(float))
+    training, calls = train(MemorySource(clicks, threads=1)), []
+
+    def counted_sums(*given):
+        calls.append(1)
+        return newton_sums(*given)
+
+    monkeypatch.setattr(linear, "newton_sums", counted_sums)
+    monkeypatch.setattr(settings, "NEWTON_STEPS", 12)
+    found = linear.fit_logistic(training)
+    stopped = len(calls)
+    monkeypatch.setattr(settings, "NEWTON_ENOUGH", -1.0)
+    np.testing.assert_allclose(found, linear.fit_logistic(training), rtol=0, atol=1e-9)
+    assert stopped < 13 == len(calls) - stopped
 
 
 def test_grams_add_over_any_chunking(log):

@@ -81,7 +81,7 @@ DEFAULTS = CrossFitDefaults()
 
 def trained(workspace: Workspace, *, rich: bool = True) -> Training | None:
     """Return the training rows of closed-form models; None where their sums would not fit into memory."""
-    make = partial(train, workspace.source, seed=workspace.seed, rich=rich)
+    make = partial(train, workspace.source, seed=workspace.seed, rich=rich, shared=workspace.shared)
     return workspace.cached(("training", rich), make)
 
 

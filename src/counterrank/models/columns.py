@@ -16,7 +16,7 @@ Arrays of a block are stored column by column (columns, rows), so that NumPy has
 are calls of BLAS.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -113,6 +113,13 @@ class Layout:
     def width(self) -> int:
         """Number of columns D."""
         return self.starts[3] + self.blocks * self.A
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        """What tells the layout from others of the same rows."""
+        groups = None if self.groups is None else (self.groups.column, self.groups.cuts.tobytes())
+        shape = self.K, self.A, self.F, self.cross, self.squares, self.curved
+        return *shape, groups, *(a.tobytes() for a in (self.slots, self.mean, self.sd))
 
     @cached_property
     def plain(self) -> tuple["Layout", Ints]:

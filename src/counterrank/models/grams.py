@@ -4,7 +4,7 @@ One pass sums them. Every fit, penalty and left-out fold is then computed from t
 """
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,8 @@ import numpy as np
 from counterrank.common.arrays import Floats, Ints, Summed
 from counterrank.data.log import RankingLog
 from counterrank.data.source import Source
-from counterrank.models.columns import Layout, blocks_of, columns_of, indicators
+from counterrank.kernels.jit import vector_jit
+from counterrank.models.columns import Arrays, Layout, blocks_of, columns_of, indicators
 from counterrank.models.rankings import Memo
 
 
@@ -34,23 +35,91 @@ class Grams(Summed):
 def grams_of(batch: RankingLog, layout: Layout) -> Grams:
     """Return the Grams of a batch."""
     arrays, K, A, width = layout.arrays(batch), layout.K, layout.A, layout.width
+    rewarded = reward_sums(batch, layout, arrays)
     # F x B x K x A matrices rather than one: a fold is left out by subtraction, and each own action has
     # effects of its own, because what a neighbour does depends on the item it stands next to.
     F, B = layout.F, layout.B
-    products = np.zeros((F, K, B * A, width + 1, width + 1))
+    products = np.zeros((F, K, B * A, width, width))
     for f, rows in blocks_of(arrays.fit // B):
         group = arrays.take(rows)
-        columns, shown = np.empty((width + 1, len(rows))), indicators(group.action, A)
-        for k in columns_of(layout, group, shown, range(K), columns[:width]):
-            columns[width] = batch.reward[rows, k]
+        columns, shown = np.empty((width, len(rows))), indicators(group.action, A)
+        for k in columns_of(layout, group, shown, range(K), columns):
             cell = np.where(group.action[:, k] < 0, -1, group.fit % B * A + group.action[:, k])
             for number, mine in by_cell(cell, columns):
                 # BLAS sees that both factors are the same, and takes half the products.
                 products[f, k, number] += mine @ mine.T
-    products = products.reshape(F, K, B, A, width + 1, width + 1).swapaxes(1, 2)
-    gram, cover = products[..., :width, :width], products[..., width, :width]
+    gram = products.reshape(F, K, B, A, width, width).swapaxes(1, 2).copy()
     count = np.bincount(arrays.fit, minlength=F * B).astype(np.float64)
-    return Grams(gram.copy(), cover.copy(), products[..., width, width].copy(), count)
+    return Grams(gram, rewarded[..., :width], rewarded[..., width], count)
+
+
+def shared_grams(
+    source: Source, layout: Layout, key: Hashable, shared: dict[Hashable, Any] | None
+) -> Grams:
+    """Return the Grams of a source; `shared` keeps under `key` the sums of other rewards of the same rows."""
+    known: Grams | None = (shared or {}).get(key)
+    if known is not None:
+        rewarded = source.reduce(lambda batch: reward_sums(batch, layout), label="regression")
+        return replace(known, cover=rewarded[..., :-1], square=rewarded[..., -1])
+    grams = source.reduce(lambda batch: grams_of(batch, layout), label="regression")
+    if shared is not None:
+        shared[key] = grams
+    return grams
+
+
+def reward_sums(batch: RankingLog, layout: Layout, arrays: Arrays | None = None) -> Floats:
+    """Return the sums of z r_k, and of r_k^2 behind them, of a batch (F, B, K, A, D + 1)."""
+    arrays = layout.arrays(batch) if arrays is None else arrays
+    sums = np.zeros((layout.F * layout.B, layout.K, layout.A, layout.width + 1))
+    crossed, count = layout.d if layout.cross else 0, np.zeros(layout.A, np.int64)
+    reward = np.ascontiguousarray(batch.reward)
+    action, fit, x = arrays.action, arrays.fit, arrays.x
+    add_rewards(layout.slots, layout.products, crossed, action, fit, x, reward, count, sums)
+    return sums.reshape(layout.F, layout.B, *sums.shape[1:])
+
+
+@vector_jit
+def add_rewards(  # noqa: C901, PLR0913 - a kernel in one piece
+    slots: Ints,
+    products: tuple[Ints, Ints],
+    crossed: int,
+    action: Ints,
+    fit: Ints,
+    x: Floats,
+    reward: Floats,
+    count: Ints,
+    sums: Floats,
+) -> None:
+    """Add z r_k and r_k^2 to the sums of each row's fit, position and own action; see `columns_of`.
+
+    `crossed` context columns are multiplied by counts; `count` (A,) is to work with.
+    """
+    (b, c), (n, K), A, p = products, action.shape, len(count), x.shape[1]
+    dense = p + A * crossed + len(b)
+    for i in range(n):
+        for a in range(A):
+            count[a] = 0
+        for k in range(K):
+            if action[i, k] >= 0:
+                count[action[i, k]] += 1
+        for k in range(K):
+            u, r = action[i, k], reward[i, k]
+            if u < 0 or r == 0.0:
+                continue
+            cell = sums[fit[i], k, u]
+            count[u] -= 1
+            for j in range(p):
+                cell[j] += r * x[i, j]
+            for j in range(crossed):
+                for a in range(A):
+                    cell[p + j * A + a] += r * x[i, 1 + j] * count[a]
+            for j in range(len(b)):
+                cell[dense - len(b) + j] += r * count[b[j]] * count[c[j]]
+            for neighbour in range(K):
+                if neighbour != k and action[i, neighbour] >= 0:
+                    cell[dense + slots[k, neighbour] * A + action[i, neighbour]] += r
+            cell[len(cell) - 1] += r * r
+            count[u] += 1
 
 
 def by_cell(cell: Ints, columns: Floats) -> Iterator[tuple[int, Floats]]:

@@ -3,7 +3,9 @@
 The ridge is that of `ridge.py`; the logistic fit takes Newton steps on the same sums, weighted.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -28,7 +30,7 @@ from counterrank.models.columns import (
     pair_slots,
 )
 from counterrank.models.doubt import doubt
-from counterrank.models.grams import Training, grams_of
+from counterrank.models.grams import Training, shared_grams
 from counterrank.models.groups import grouping_of
 from counterrank.models.rankings import (
     Rankings,
@@ -292,9 +294,16 @@ def fill_logistic(
             out[q, i] = total / S
 
 
-def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | None:
+def train(
+    source: Source,
+    *,
+    seed: int = 0,
+    rich: bool = True,
+    shared: dict[Hashable, Any] | None = None,
+) -> Training | None:
     """Return the Grams of the training rows; `rich` adds context x count and count x count columns.
 
+    `shared` keeps what does not depend on rewards for other rewards of the same rows.
     None where the smallest Gram matrices (counts, no cross columns) would not fit into memory.
     """
     first, rng = source.first, stream(seed, Stream.TRAINING_ROWS)
@@ -328,7 +337,7 @@ def train(source: Source, *, seed: int = 0, rich: bool = True) -> Training | Non
     if rich and settings.GROUPS * F * K * A * layout.width**2 <= settings.GROUP_NUMBERS:
         sampled = training.sample(settings.GROUPING_ROWS, stream(seed, Stream.GROUPING_ROWS))
         layout = replace(layout, groups=grouping_of(sampled, layout))
-    grams = training.reduce(lambda batch: grams_of(batch, layout), label="regression")
+    grams = shared_grams(training, layout, ("gram", seed, *layout.key), shared)
     return Training(grams, layout, pairs, training, source.n)
 
 
@@ -415,9 +424,13 @@ def fit_logistic(training: Training, seed: int = 0) -> Floats:
     sampled = at_most(training.source, max_rows, stream(seed, Stream.NEWTON_ROWS))
     # One fit to all folds brings the coefficients near their optimum. Few rows are enough for it.
     for _ in range(settings.NEWTON_STEPS):
-        state = sums(sampled)
+        state, change = sums(sampled), 0.0
         for k, column_map in enumerate(maps):
-            fitted[k] = _newton(state[:, k].sum(axis=0), fitted[k], start[k], column_map)
+            before = fitted[k]
+            fitted[k] = _newton(state[:, k].sum(axis=0), before, start[k], column_map)
+            change = max(change, float(np.abs(fitted[k] - before).max()))
+        if change <= settings.NEWTON_ENOUGH:
+            break
     state = sums(training.source)
     # Then one step with the sums of the other folds. Newton's error is quadratic, so this is nearly the
     # fit without the fold.

@@ -54,6 +54,8 @@ LEAST_SHARE = 0.05
 # The logistic ridge.
 #: Newton steps on all folds before the steps that leave each fold out.
 NEWTON_STEPS = 5
+#: Change of every coefficient after which no further of these steps is made: what it would change is about the square.
+NEWTON_ENOUGH = 1e-5
 #: Rankings that these steps read. The steps that leave a fold out read all training rows.
 NEWTON_ROWS = 50_000
 #: The same on a long log.
