@@ -57,10 +57,10 @@ def shared_grams(
     source: Source, layout: Layout, key: Hashable, shared: dict[Hashable, Any] | None
 ) -> Grams:
     """Return the Grams of a source; `shared` keeps under `key` the sums of other rewards of the same rows."""
-    known: Grams | None = (shared or {}).get(key)
-    if known is not None:
+    earlier: Grams | None = (shared or {}).get(key)
+    if earlier is not None:
         rewarded = source.reduce(lambda batch: reward_sums(batch, layout), label="regression")
-        return replace(known, cover=rewarded[..., :-1], square=rewarded[..., -1])
+        return replace(earlier, cover=rewarded[..., :-1], square=rewarded[..., -1])
     grams = source.reduce(lambda batch: grams_of(batch, layout), label="regression")
     if shared is not None:
         shared[key] = grams
